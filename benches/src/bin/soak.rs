@@ -11,7 +11,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use flowloom::apps::TcpTracker;
-use flowloom::engine::{Control, Cores, EngineConfig, FlowState, FlowValue, Layout, RunReport, run};
+use flowloom::engine::record::Value;
+use flowloom::engine::{Control, Cores, EngineConfig, FlowState, Layout, RunReport, run};
 use flowloom::flow_key::FlowKey;
 use flowloom::flow_table::{LineHash, LineHashConfig};
 use flowloom::packet::{Fill, PacketBatch, PacketSource, SourceError};
@@ -63,9 +64,9 @@ type Flows = HashMap<FlowKey, [u64; 4]>;
 
 fn flows_of<F: FlowState>(report: &RunReport<F>) -> Flows {
     let mut values = Vec::new();
-    let counters = |values: &[FlowValue]| -> [u64; 4] {
+    let counters = |values: &[Value]| -> [u64; 4] {
         std::array::from_fn(|at| match values.get(at) {
-            Some(FlowValue::Count(count)) => *count,
+            Some(Value::Number(count)) => *count,
             _ => 0,
         })
     };

@@ -12,8 +12,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flowloom_engine::{App, FlowState, FlowValue, Verdict};
+use flowloom_engine::{App, FlowState, Verdict};
 use flowloom_packet::PacketView;
+use flowloom_record::{Column, Value};
 use flowloom_tcb_cache::from_packets::{Closing, Seen, TCP, is_from_client, session_key};
 use flowloom_tcb_cache::{Access, Counts, Simulator};
 
@@ -48,9 +49,9 @@ impl<F> Probed<F> {
 }
 
 impl<F: FlowState> FlowState for Probed<F> {
-    const COLUMNS: &'static [&'static str] = F::COLUMNS;
+    const COLUMNS: &'static [Column] = F::COLUMNS;
 
-    fn values(&self, out: &mut Vec<FlowValue>) {
+    fn values(&self, out: &mut Vec<Value>) {
         self.inner.values(out);
     }
 }

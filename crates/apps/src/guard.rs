@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flowloom_engine::{App, FlowState, FlowValue, Verdict};
+use flowloom_engine::{App, FlowState, Verdict};
 use flowloom_flow_key::{Direction, IpFamily};
 use flowloom_packet::PacketView;
+use flowloom_record::{Column, Value};
 
 use crate::accounting::{Accounted, Accounting};
 use crate::firewall::{Firewall, FirewallFlow, FirewallOptions, LiveRules};
@@ -94,10 +95,10 @@ impl GuardedFlow {
 }
 
 impl FlowState for GuardedFlow {
-    const COLUMNS: &'static [&'static str] = Accounted::COLUMNS;
+    const COLUMNS: &'static [Column] = Accounted::COLUMNS;
     const EVICTABLE: bool = true;
 
-    fn values(&self, out: &mut Vec<FlowValue>) {
+    fn values(&self, out: &mut Vec<Value>) {
         self.account.values(out);
     }
 

@@ -1,6 +1,6 @@
 //! An application that does nothing, to measure the cost of everything else.
 
-use flowloom_engine::{App, Composed, FlowState, FlowValue, Verdict};
+use flowloom_engine::{App, Composed, FlowState, Verdict};
 use flowloom_packet::PacketView;
 
 use crate::save_state::SaveState;
@@ -14,10 +14,6 @@ pub struct Null;
 pub struct NoState;
 
 impl FlowState for NoState {
-    const COLUMNS: &'static [&'static str] = &[];
-
-    fn values(&self, _out: &mut Vec<FlowValue>) {}
-
     fn compose(&mut self, _later: &mut Self) -> Composed {
         Composed::Joined
     }

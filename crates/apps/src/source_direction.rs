@@ -1,6 +1,7 @@
 //! The direction of packets from a flow's source, for every application that knows the source.
 
 use flowloom_flow_key::Direction;
+use flowloom_record::{Column, Group, Kind, Word, element};
 
 #[cfg(feature = "l7-filter")]
 use crate::L7Flow;
@@ -13,6 +14,31 @@ use crate::accounting::fields::Detailed;
 #[cfg(feature = "firewall")]
 use crate::firewall::FirewallFlow;
 use crate::{NoState, TcpFlow};
+
+/// The endpoint of the key that is the source.
+pub(crate) const SOURCE_END: Column =
+    source_end("source_end", "The endpoint of the key that is the source.");
+
+/// The name of a flow's protocol.
+pub(crate) const LABEL: Column =
+    Column::new("l7_protocol", Kind::Word(&[]), "The name of the protocol; `-` if no pattern has matched.")
+        .in_group(Group::Label)
+        .with_elements(element::APPLICATION);
+
+/// Returns the column of a name that says which endpoint of the key is the source.
+pub(crate) const fn source_end(name: &'static str, description: &'static str) -> Column {
+    const ENDS: &[Word] = &[Word::new("low", 0), Word::new("high", 0), Word::new("-", 0)];
+    Column::new(name, Kind::Word(ENDS), description).in_group(Group::Internal)
+}
+
+/// Returns the word of such a column.
+pub(crate) const fn end_word(source: Option<Direction>) -> &'static str {
+    match source {
+        Some(Direction::LowToHigh) => "low",
+        Some(Direction::HighToLow) => "high",
+        None => "-",
+    }
+}
 
 /// A flow state that may know which endpoint is the source.
 pub trait SourceDirection {

@@ -1,13 +1,15 @@
 //! Connection tracking: packets, bytes, times and TCP flags per direction, and the state of the
 //! connection.
 
-use flowloom_engine::{App, Composed, FlowState, FlowValue, Verdict};
-use flowloom_flow_key::Direction;
+use flowloom_engine::{App, Composed, FlowState, Verdict};
+use flowloom_flow_key::Direction::{self, HighToLow, LowToHigh};
 use flowloom_packet::PacketView;
+use flowloom_record::{Column, Kind, Value, Word, element};
 
 use crate::accounting::DirectionBasis;
 use crate::accounting::direction::Initiator;
 use crate::save_state::{SaveState, put, words};
+use crate::source_direction::{SOURCE_END, end_word};
 
 const FIN: u16 = 1;
 const SYN: u16 = 2;
@@ -51,8 +53,19 @@ impl TcpState {
         Self::Reset,
     ];
 
+    /// The names of all states.
+    const WORDS: [Word; 8] = {
+        let mut words = [Word::new("", 0); 8];
+        let mut at = 0;
+        while at < words.len() {
+            words[at] = Word::new(Self::ALL[at].name(), 0);
+            at += 1;
+        }
+        words
+    };
+
     /// Returns the name that flow files use.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::NotTcp => "-",
             Self::Midstream => "midstream",
@@ -220,39 +233,68 @@ fn power(base: u64, exponent: u64) -> u64 {
 }
 
 impl FlowState for TcpFlow {
-    const COLUMNS: &'static [&'static str] = &[
-        "packets_low_to_high",
-        "packets_high_to_low",
-        "bytes_low_to_high",
-        "bytes_high_to_low",
-        "first_ns",
-        "last_ns",
-        "tcp_flags_low_to_high",
-        "tcp_flags_high_to_low",
-        "tcp_state",
-        "order_digest",
-        "source_end",
-        "direction",
+    const COLUMNS: &'static [Column] = &[
+        Column::new("packets_low_to_high", Kind::Packets, "Packets from the low endpoint of the key.")
+            .of_direction(LowToHigh, "packets")
+            .with_elements(element::PACKETS),
+        Column::new("packets_high_to_low", Kind::Packets, "Packets from the high endpoint of the key.")
+            .of_direction(HighToLow, "reverse_packets")
+            .with_elements(element::REVERSE_PACKETS),
+        Column::new(
+            "bytes_low_to_high",
+            Kind::Bytes,
+            "The bytes on the wire of packets from the low endpoint of the key.",
+        )
+        .of_direction(LowToHigh, "bytes")
+        .with_elements(element::BYTES),
+        Column::new(
+            "bytes_high_to_low",
+            Kind::Bytes,
+            "The bytes on the wire of packets from the high endpoint of the key.",
+        )
+        .of_direction(HighToLow, "reverse_bytes")
+        .with_elements(element::REVERSE_BYTES),
+        Column::new("first_ns", Kind::Time, "The time of the first packet.").with_elements(element::START),
+        Column::new("last_ns", Kind::Time, "The time of the last packet.").with_elements(element::END),
+        Column::new(
+            "tcp_flags_low_to_high",
+            Kind::Bits,
+            "The union of the TCP flags of packets from the low endpoint of the key.",
+        )
+        .of_direction(LowToHigh, "tcp_flags")
+        .with_elements(element::TCP_FLAGS),
+        Column::new(
+            "tcp_flags_high_to_low",
+            Kind::Bits,
+            "The union of the TCP flags of packets from the high endpoint of the key.",
+        )
+        .of_direction(HighToLow, "reverse_tcp_flags")
+        .with_elements(element::REVERSE_TCP_FLAGS),
+        Column::new(
+            "tcp_state",
+            Kind::Word(&TcpState::WORDS),
+            "The state of the TCP connection; `-` if the flow is not TCP.",
+        ),
+        Column::new("order_digest", Kind::Digest, "A digest of the packets in their order."),
+        SOURCE_END,
+        Column::new("direction", Kind::Word(&DirectionBasis::WORDS), "How the source is known.")
+            .with_elements(element::DIRECTION),
     ];
 
-    fn values(&self, out: &mut Vec<FlowValue>) {
+    fn values(&self, out: &mut Vec<Value>) {
         out.extend([
-            FlowValue::Count(self.packets[0]),
-            FlowValue::Count(self.packets[1]),
-            FlowValue::Count(self.bytes[0]),
-            FlowValue::Count(self.bytes[1]),
-            FlowValue::TimeNs(self.first_ns),
-            FlowValue::TimeNs(self.last_ns),
-            FlowValue::Bits(u64::from(self.flags[0])),
-            FlowValue::Bits(u64::from(self.flags[1])),
-            FlowValue::Word(self.state.name()),
-            FlowValue::Bits(self.order),
-            FlowValue::Word(if self.initiator.source_direction() == Direction::HighToLow {
-                "high"
-            } else {
-                "low"
-            }),
-            FlowValue::Word(self.initiator.basis().name()),
+            Value::Number(self.packets[0]),
+            Value::Number(self.packets[1]),
+            Value::Number(self.bytes[0]),
+            Value::Number(self.bytes[1]),
+            Value::Number(self.first_ns),
+            Value::Number(self.last_ns),
+            Value::Bits(u64::from(self.flags[0])),
+            Value::Bits(u64::from(self.flags[1])),
+            Value::Word(self.state.name()),
+            Value::Bits(self.order),
+            Value::Word(end_word(Some(self.initiator.source_direction()))),
+            Value::Word(self.initiator.basis().name()),
         ]);
     }
 

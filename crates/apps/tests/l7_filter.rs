@@ -4,7 +4,8 @@
 use flowloom_apps::{Confidence, L7Filter, L7Flow, L7Options, L7Plan, L7State};
 use flowloom_dpi::builtin;
 use flowloom_dpi::load::parse_own;
-use flowloom_engine::{App as _, FlowState as _, FlowValue, Verdict};
+use flowloom_engine::record::Value;
+use flowloom_engine::{App as _, FlowState as _, Verdict};
 use flowloom_flow_key::FlowKey;
 use flowloom_packet::{Headers, PacketView};
 use proptest::prelude::*;
@@ -56,7 +57,7 @@ fn plan(options: L7Options) -> L7Plan {
     L7Plan::new(&builtin(), options).expect("the builtin patterns make a scanner")
 }
 
-fn values(flow: &L7Flow) -> Vec<FlowValue> {
+fn values(flow: &L7Flow) -> Vec<Value> {
     let mut values = Vec::new();
     flow.values(&mut values);
     values

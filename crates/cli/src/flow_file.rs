@@ -13,7 +13,8 @@ use clap::ValueEnum;
 use flowloom::apps::SourceDirection;
 use flowloom::apps::accounting::RecordColumn;
 use flowloom::apps::accounting::fields::FieldColumn;
-use flowloom::engine::{FlowRecord, FlowState, FlowValue, RecordSink, SinkError};
+use flowloom::engine::record::Value;
+use flowloom::engine::{FlowRecord, FlowState, RecordSink, SinkError};
 #[cfg(feature = "arrow")]
 use flowloom_export::ArrowWriter;
 use flowloom_export::{
@@ -314,7 +315,7 @@ pub(crate) struct FlowWriter<F> {
     /// The columns of an application without accounting records.
     state_columns: StateColumns,
     fields: Vec<FieldColumn>,
-    values: Vec<FlowValue>,
+    values: Vec<Value>,
     counters: Option<Arc<UdpCounters>>,
     /// Records and datagrams that earlier sockets were refused.
     refused_before: (u64, u64),

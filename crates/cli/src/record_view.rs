@@ -6,6 +6,7 @@ use std::str::FromStr;
 use flowloom::apps::accounting::fields::{FieldColumn, FieldGroup, FieldSet, FieldValue, all_columns};
 use flowloom::apps::accounting::{Accounted, AccountingRecord, RecordColumn};
 use flowloom::engine::FlowRecord;
+use flowloom::engine::record::Column;
 use flowloom_export::RecordFilter;
 
 use crate::state_columns::StateColumns;
@@ -49,7 +50,7 @@ impl WrittenColumns {
     /// # Errors
     ///
     /// A message with the unknown name and the valid names.
-    pub(crate) fn of(columns: Option<&Columns>, state: Option<&[&str]>) -> Result<Self, String> {
+    pub(crate) fn of(columns: Option<&Columns>, state: Option<&[Column]>) -> Result<Self, String> {
         let names = match (columns, state) {
             (None, None) => return Ok(Self::Records(RecordColumn::defaults().collect())),
             (None, Some(state)) => return Ok(Self::States(StateColumns::defaults(state))),

@@ -11,9 +11,9 @@
 
 use flowloom::apps::SourceDirection;
 use flowloom::apps::accounting::{Accounted, AccountingRecord, EndedBy};
-use flowloom::engine::{FlowRecord, FlowState, FlowValue};
+use flowloom::engine::record::{Column, Value};
+use flowloom::engine::{FlowRecord, FlowState};
 use flowloom::flow_key::Direction;
-use serde_json::Value;
 
 /// Columns of the key; the first five are default columns.
 const KEY: [&str; 12] = [
@@ -52,7 +52,7 @@ enum Origin {
 pub(crate) enum CellValue {
     Text(String),
     Number(u64),
-    State(FlowValue),
+    State(Value),
     None,
 }
 
@@ -68,16 +68,14 @@ impl CellValue {
     }
 
     /// Returns the value in JSON form.
-    pub(crate) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         match self {
             Self::Text(text) => text.as_str().into(),
             Self::Number(number) => (*number).into(),
-            Self::State(FlowValue::Count(number) | FlowValue::TimeNs(number) | FlowValue::Bits(number)) => {
-                (*number).into()
-            }
-            Self::State(FlowValue::Word(word)) => (*word).into(),
+            Self::State(Value::Number(number) | Value::Bits(number)) => (*number).into(),
+            Self::State(Value::Word(word)) => (*word).into(),
             Self::State(other) => other.to_string().into(),
-            Self::None => Value::Null,
+            Self::None => serde_json::Value::Null,
         }
     }
 }
@@ -88,7 +86,7 @@ pub(crate) struct StateColumns(Vec<(String, Origin)>);
 
 impl StateColumns {
     /// Returns the default columns of states with these values.
-    pub(crate) fn defaults(state: &[&str]) -> Self {
+    pub(crate) fn defaults(state: &[Column]) -> Self {
         let mut columns: Vec<(String, Origin)> = Vec::new();
         columns.extend(
             KEY.iter()
@@ -96,10 +94,10 @@ impl StateColumns {
                 .enumerate()
                 .map(|(at, name)| ((*name).to_owned(), Origin::Key(at))),
         );
-        for (at, name) in state.iter().enumerate() {
+        for (at, Column { name, .. }) in state.iter().enumerate() {
             let place = |suffix: &str, other: &str| {
                 let base = name.strip_suffix(suffix)?;
-                let other = state.iter().position(|one| one.strip_suffix(other) == Some(base))?;
+                let other = state.iter().position(|one| one.name.strip_suffix(other) == Some(base))?;
                 Some((base, other))
             };
             if SOURCE_ENDS.contains(name) {
@@ -117,9 +115,10 @@ impl StateColumns {
     }
 
     /// Returns all columns, the default ones first.
-    fn all(state: &[&str]) -> Self {
+    fn all(state: &[Column]) -> Self {
         let Self(mut columns) = Self::defaults(state);
-        let values = state.iter().enumerate().map(|(at, name)| ((*name).to_owned(), Origin::Value(at)));
+        let values =
+            state.iter().enumerate().map(|(at, column)| (column.name.to_owned(), Origin::Value(at)));
         let key = KEY.iter().enumerate().map(|(at, name)| ((*name).to_owned(), Origin::Key(at)));
         for (name, origin) in key.chain(values) {
             if columns.iter().all(|(known, _)| *known != name) {
@@ -134,7 +133,7 @@ impl StateColumns {
     /// # Errors
     ///
     /// A message with the unknown name and the valid names.
-    pub(crate) fn named(names: &[String], state: &[&str]) -> Result<Self, String> {
+    pub(crate) fn named(names: &[String], state: &[Column]) -> Result<Self, String> {
         let Self(all) = Self::all(state);
         if names == ["all"] {
             return Ok(Self(all));
@@ -157,7 +156,7 @@ impl StateColumns {
     pub(crate) fn values<F: FlowState + SourceDirection>(
         &self,
         record: &FlowRecord<F>,
-        values: &[FlowValue],
+        values: &[Value],
     ) -> impl Iterator<Item = CellValue> {
         let way = record.state.source_direction().unwrap_or(Direction::LowToHigh);
         let key = &record.key;
@@ -191,10 +190,12 @@ impl StateColumns {
         };
         self.0.iter().map(move |(_, origin)| match *origin {
             Origin::Key(at) => of_key(at),
-            Origin::Value(at) => values.get(at).map_or(CellValue::None, |value| CellValue::State(*value)),
+            Origin::Value(at) => {
+                values.get(at).map_or(CellValue::None, |value| CellValue::State(value.clone()))
+            }
             Origin::Side { low, high, is_reverse } => {
                 let at = if is_reverse == is_flipped { low } else { high };
-                values.get(at).map_or(CellValue::None, |value| CellValue::State(*value))
+                values.get(at).map_or(CellValue::None, |value| CellValue::State(value.clone()))
             }
         })
     }
@@ -204,11 +205,13 @@ impl StateColumns {
 mod tests {
     use super::*;
     use flowloom::apps::TcpFlow;
+    use flowloom::engine::record::Kind;
 
     #[test]
     fn columns_by_direction_become_those_of_source_and_destination() {
         let state =
-            ["packets_low_to_high", "packets_high_to_low", "tcp_state", "source_end", "alone_low_to_high"];
+            ["packets_low_to_high", "packets_high_to_low", "tcp_state", "source_end", "alone_low_to_high"]
+                .map(|name| Column::new(name, Kind::Number, ""));
         let names = |columns: &StateColumns| columns.names().map(str::to_owned).collect::<Vec<_>>();
         let defaults = StateColumns::defaults(&state);
         assert_eq!(names(&defaults)[5..], ["packets", "reverse_packets", "tcp_state", "alone_low_to_high"]);

@@ -5,8 +5,9 @@
 
 use std::collections::HashMap;
 
+use flowloom::engine::record::Value;
 use flowloom::engine::time::tick_of;
-use flowloom::engine::{App, Control, FlowResults, FlowState, FlowTimeouts, FlowValue, IdleTimeout};
+use flowloom::engine::{App, Control, FlowResults, FlowState, FlowTimeouts, IdleTimeout};
 use flowloom::flow_key::FlowKey;
 use flowloom::packet::clock::PacketClock;
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, PacketView, SourceError, decode};
@@ -125,13 +126,13 @@ pub(crate) fn compare_sums<F: FlowState>(
 
 /// Adds a record to the sums of a flow; the sum of sets, such as TCP flags, is their union.
 fn add_sums<F: FlowState>(state: &F, sums: Sums, to: &mut [u64]) {
-    for (&name, value) in F::COLUMNS.iter().zip(values(state)) {
+    for (column, value) in F::COLUMNS.iter().zip(values(state)) {
         for (sum, columns) in to.iter_mut().zip(sums) {
             match value {
-                _ if !columns.contains(&name) => {}
-                FlowValue::Count(number) => *sum += number,
-                FlowValue::Bits(bits) => *sum |= bits,
-                other => unreachable!("{name} is {other:?}, which has no sum"),
+                _ if !columns.contains(&column.name) => {}
+                Value::Number(number) => *sum += number,
+                Value::Bits(bits) => *sum |= bits,
+                other => unreachable!("{} is {other:?}, which has no sum", column.name),
             }
         }
     }
@@ -158,7 +159,7 @@ pub(crate) fn compare<F: FlowState>(records: &FlowResults<F>, oracle: &Records<F
             return Err(format!(
                 "flow {}: {} is {:?}, the oracle has {:?}",
                 record.key,
-                F::COLUMNS[at],
+                F::COLUMNS[at].name,
                 ours[at],
                 theirs[at]
             ));
@@ -175,7 +176,7 @@ pub(crate) fn compare<F: FlowState>(records: &FlowResults<F>, oracle: &Records<F
     ))
 }
 
-fn values<F: FlowState>(state: &F) -> Vec<FlowValue> {
+fn values<F: FlowState>(state: &F) -> Vec<Value> {
     let mut values = Vec::new();
     state.values(&mut values);
     values

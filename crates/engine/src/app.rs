@@ -4,6 +4,7 @@ use flowloom_flow_key::FlowKey;
 use flowloom_packet::rewrite::Rewrite;
 use flowloom_packet::wire::{Decision, Frame};
 use flowloom_packet::{DropReason, PacketView};
+use flowloom_record::{Column, Kind, Value};
 
 use crate::report::results::EndedBy;
 
@@ -54,7 +55,8 @@ pub(crate) type Outcome = Option<Verdict>;
 /// # Examples
 ///
 /// ```
-/// use flowloom_engine::{App, FlowState, FlowValue, Verdict};
+/// use flowloom_engine::record::{Column, Kind, Value};
+/// use flowloom_engine::{App, FlowState, Verdict};
 /// use flowloom_packet::PacketView;
 ///
 /// /// Counts the packets of each flow.
@@ -62,9 +64,10 @@ pub(crate) type Outcome = Option<Verdict>;
 /// struct Count(u64);
 ///
 /// impl FlowState for Count {
-///     const COLUMNS: &'static [&'static str] = &["packets"];
-///     fn values(&self, out: &mut Vec<FlowValue>) {
-///         out.push(FlowValue::Count(self.0));
+///     const COLUMNS: &'static [Column] =
+///         &[Column::new("packets", Kind::Packets, "Packets of the flow.")];
+///     fn values(&self, out: &mut Vec<Value>) {
+///         out.push(Value::Number(self.0));
 ///     }
 /// }
 ///
@@ -251,11 +254,11 @@ pub enum Composed {
 
 /// What an application keeps of one flow: the content of its record.
 pub trait FlowState: Default + Send + Sync + 'static {
-    /// Names of the results: the columns of a flow file. By default there are none.
-    const COLUMNS: &'static [&'static str] = &[];
+    /// The results: the columns of a flow file. By default there are none.
+    const COLUMNS: &'static [Column] = &[];
 
     /// Appends one value per column.
-    fn values(&self, _out: &mut Vec<FlowValue>) {}
+    fn values(&self, _out: &mut Vec<Value>) {}
 
     /// Whether a full table evicts flows of this state to make space for new ones. By default it
     /// refuses new flows.
@@ -292,11 +295,32 @@ pub trait FlowState: Default + Send + Sync + 'static {
     }
 }
 
+/// The columns of two states, one after the other.
+struct Both<A, B>(std::marker::PhantomData<fn() -> (A, B)>);
+
+impl<A: FlowState, B: FlowState> Both<A, B> {
+    const COUNT: usize = A::COLUMNS.len() + B::COLUMNS.len();
+    const ALL: [Column; 128] = {
+        assert!(Self::COUNT <= 128, "two states have at most 128 columns together");
+        let mut all = [Column::new("", Kind::Number, ""); 128];
+        let mut at = 0;
+        while at < Self::COUNT {
+            let of_first = at < A::COLUMNS.len();
+            all[at] = if of_first { A::COLUMNS[at] } else { B::COLUMNS[at - A::COLUMNS.len()] };
+            at += 1;
+        }
+        all
+    };
+}
+
 impl<A: FlowState, B: FlowState> FlowState for (A, B) {
+    const COLUMNS: &'static [Column] = {
+        let all: &'static [Column; 128] = &Both::<A, B>::ALL;
+        all.split_at(Both::<A, B>::COUNT).0
+    };
     const EVICTABLE: bool = A::EVICTABLE || B::EVICTABLE;
 
-    /// The values of both follow each other in [`values`](Self::values).
-    fn values(&self, out: &mut Vec<FlowValue>) {
+    fn values(&self, out: &mut Vec<Value>) {
         self.0.values(out);
         self.1.values(out);
     }
@@ -308,42 +332,5 @@ impl<A: FlowState, B: FlowState> FlowState for (A, B) {
 
     fn is_closed(&self) -> bool {
         self.0.is_closed() || self.1.is_closed()
-    }
-}
-
-/// One result of a flow, in base units. Tables show numbers in decimal and bits in hexadecimal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FlowValue {
-    /// A count, such as packets or bytes.
-    Count(u64),
-    /// Nanoseconds since 1970.
-    TimeNs(u64),
-    /// A set of bits, such as TCP flags.
-    Bits(u64),
-    /// One of a fixed set of words. For a word that only the configuration knows, such as the name
-    /// of a pattern, leak it once per run (`String::leak`), not once per flow.
-    Word(&'static str),
-}
-
-impl std::fmt::Display for FlowValue {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Count(number) | Self::TimeNs(number) => number.fmt(f),
-            Self::Bits(bits) => write!(f, "{bits:#x}"),
-            Self::Word(word) => word.fmt(f),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_are_shown_as_they_stand_in_tables() {
-        let values =
-            [FlowValue::Count(12), FlowValue::TimeNs(7), FlowValue::Bits(0x1B), FlowValue::Word("closed")];
-        assert_eq!(values.map(|value| value.to_string()), ["12", "7", "0x1b", "closed"]);
     }
 }

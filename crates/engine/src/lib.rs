@@ -34,10 +34,11 @@
 //! use std::time::Duration;
 //!
 //! use flowloom_engine::{
-//!     App, Control, EngineConfig, FlowState, FlowValue, IdleTimeout, Layout, Verdict, run,
+//!     App, Control, EngineConfig, FlowState, IdleTimeout, Layout, Verdict, run,
 //! };
 //! use flowloom_engine::flow_table::{LineHash, LineHashConfig};
 //! use flowloom_engine::packet::PacketView;
+//! use flowloom_engine::record::{Column, Kind, Value};
 //! use flowloom_engine::scheduler::{DirectHash, WorkerCount};
 //! use flowloom_traffic::synth::{Generated, Mix, MixConfig};
 //!
@@ -45,10 +46,10 @@
 //! struct Bytes(u64);
 //!
 //! impl FlowState for Bytes {
-//!     const COLUMNS: &'static [&'static str] = &["bytes"];
+//!     const COLUMNS: &'static [Column] = &[Column::new("bytes", Kind::Bytes, "Bytes of the flow.")];
 //!
-//!     fn values(&self, out: &mut Vec<FlowValue>) {
-//!         out.push(FlowValue::Count(self.0));
+//!     fn values(&self, out: &mut Vec<Value>) {
+//!         out.push(Value::Number(self.0));
 //!     }
 //! }
 //!
@@ -130,9 +131,10 @@ mod worker;
 pub use flowloom_flow_key as flow_key;
 pub use flowloom_flow_table as flow_table;
 pub use flowloom_packet as packet;
+pub use flowloom_record as record;
 pub use flowloom_scheduler as scheduler;
 
-pub use app::{Actions, App, Composed, FlowState, FlowValue, Verdict};
+pub use app::{Actions, App, Composed, FlowState, Verdict};
 pub use config::{Cores, EngineConfig, Layout, Order, PlacementDigest, WhenFull};
 pub use control::{Control, Snapshot, WireSnapshot, WorkerSnapshot};
 pub use dispatch::policy::PolicyRef;

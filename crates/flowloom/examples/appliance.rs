@@ -2,7 +2,8 @@
 //! flows at the end.
 #![expect(clippy::print_stdout, reason = "an example says what it found")]
 
-use flowloom::engine::{App, Control, EngineConfig, FlowState, FlowValue, Layout, Verdict, run};
+use flowloom::engine::record::{Column, Kind, Value};
+use flowloom::engine::{App, Control, EngineConfig, FlowState, Layout, Verdict, run};
 use flowloom::flow_table::{LineHash, LineHashConfig};
 use flowloom::packet::PacketView;
 use flowloom::scheduler::{DirectHash, WorkerCount};
@@ -12,9 +13,12 @@ use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 struct Talk(u64, u64);
 
 impl FlowState for Talk {
-    const COLUMNS: &'static [&'static str] = &["packets", "bytes"];
-    fn values(&self, out: &mut Vec<FlowValue>) {
-        out.extend([FlowValue::Count(self.0), FlowValue::Count(self.1)]);
+    const COLUMNS: &'static [Column] = &[
+        Column::new("packets", Kind::Packets, "Packets of the flow."),
+        Column::new("bytes", Kind::Bytes, "Their bytes on the wire."),
+    ];
+    fn values(&self, out: &mut Vec<Value>) {
+        out.extend([Value::Number(self.0), Value::Number(self.1)]);
     }
 }
 

@@ -2,7 +2,8 @@
 //! `rate_limiter` does the same between the interfaces of an appliance.
 #![expect(clippy::print_stdout, reason = "an example says what it found")]
 
-use flowloom::engine::{App, Control, EngineConfig, FlowState, FlowValue, Layout, Verdict, run};
+use flowloom::engine::record::{Column, Kind, Value};
+use flowloom::engine::{App, Control, EngineConfig, FlowState, Layout, Verdict, run};
 use flowloom::flow_table::{LineHash, LineHashConfig};
 use flowloom::packet::PacketView;
 use flowloom::scheduler::{DirectHash, WorkerCount};
@@ -22,10 +23,13 @@ struct Bucket {
 }
 
 impl FlowState for Bucket {
-    const COLUMNS: &'static [&'static str] = &["passed_bytes", "dropped_bytes"];
+    const COLUMNS: &'static [Column] = &[
+        Column::new("passed_bytes", Kind::Bytes, "Bytes on the wire of packets that passed."),
+        Column::new("dropped_bytes", Kind::Bytes, "Bytes on the wire of packets that were dropped."),
+    ];
 
-    fn values(&self, out: &mut Vec<FlowValue>) {
-        out.extend([FlowValue::Count(self.passed), FlowValue::Count(self.dropped)]);
+    fn values(&self, out: &mut Vec<Value>) {
+        out.extend([Value::Number(self.passed), Value::Number(self.dropped)]);
     }
 }
 

@@ -7,9 +7,10 @@
 
 #[cfg(target_os = "linux")]
 mod mirror {
+    use flowloom::engine::record::{Column, Kind, Value};
     use flowloom::engine::{
-        Actions, App, Control, EngineConfig, FlowState, FlowValue, IdleTimeout, Layout, Verdict,
-        WireOptions, run_wires,
+        Actions, App, Control, EngineConfig, FlowState, IdleTimeout, Layout, Verdict, WireOptions,
+        run_wires,
     };
     use flowloom::flow_table::{LineHash, LineHashConfig};
     use flowloom::io::{PacketOptions, PacketPort, PortWire};
@@ -20,9 +21,10 @@ mod mirror {
     struct Copied(u64);
 
     impl FlowState for Copied {
-        const COLUMNS: &'static [&'static str] = &["copied_packets"];
-        fn values(&self, out: &mut Vec<FlowValue>) {
-            out.push(FlowValue::Count(self.0));
+        const COLUMNS: &'static [Column] =
+            &[Column::new("copied_packets", Kind::Packets, "Packets that were copied.")];
+        fn values(&self, out: &mut Vec<Value>) {
+            out.push(Value::Number(self.0));
         }
     }
 

@@ -7,9 +7,10 @@
 
 #[cfg(target_os = "linux")]
 mod limiter {
+    use flowloom::engine::record::{Column, Kind, Value};
     use flowloom::engine::{
-        Actions, App, Control, EngineConfig, FlowState, FlowValue, IdleTimeout, Layout, Verdict,
-        WireOptions, run_wires,
+        Actions, App, Control, EngineConfig, FlowState, IdleTimeout, Layout, Verdict, WireOptions,
+        run_wires,
     };
     use flowloom::flow_table::{LineHash, LineHashConfig};
     use flowloom::io::{PacketOptions, PacketPort, PortWire};
@@ -26,10 +27,13 @@ mod limiter {
     }
 
     impl FlowState for Bucket {
-        const COLUMNS: &'static [&'static str] = &["passed_bytes", "dropped_bytes"];
+        const COLUMNS: &'static [Column] = &[
+            Column::new("passed_bytes", Kind::Bytes, "Bytes on the wire of packets that passed."),
+            Column::new("dropped_bytes", Kind::Bytes, "Bytes on the wire of packets that were dropped."),
+        ];
 
-        fn values(&self, out: &mut Vec<FlowValue>) {
-            out.extend([FlowValue::Count(self.passed), FlowValue::Count(self.dropped)]);
+        fn values(&self, out: &mut Vec<Value>) {
+            out.extend([Value::Number(self.passed), Value::Number(self.dropped)]);
         }
     }
 

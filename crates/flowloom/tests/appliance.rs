@@ -5,7 +5,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use flowloom::engine::{App, Control, EngineConfig, FlowState, FlowValue, Layout, RunReport, Verdict, run};
+use flowloom::engine::record::{Column, Kind, Value};
+use flowloom::engine::{App, Control, EngineConfig, FlowState, Layout, RunReport, Verdict, run};
 use flowloom::flow_key::FlowKey;
 use flowloom::flow_table::{LineHash, LineHashConfig};
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, PacketView, decode};
@@ -21,10 +22,13 @@ struct Talk {
 }
 
 impl FlowState for Talk {
-    const COLUMNS: &'static [&'static str] = &["packets", "bytes"];
+    const COLUMNS: &'static [Column] = &[
+        Column::new("packets", Kind::Packets, "Packets of the flow."),
+        Column::new("bytes", Kind::Bytes, "Their bytes on the wire."),
+    ];
 
-    fn values(&self, out: &mut Vec<FlowValue>) {
-        out.extend([FlowValue::Count(self.packets), FlowValue::Count(self.bytes)]);
+    fn values(&self, out: &mut Vec<Value>) {
+        out.extend([Value::Number(self.packets), Value::Number(self.bytes)]);
     }
 }
 

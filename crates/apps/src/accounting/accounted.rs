@@ -1,14 +1,16 @@
 //! The accounting state of a flow: its open record.
 
-use flowloom_engine::{Composed, FlowState, FlowValue};
-use flowloom_flow_key::Direction;
+use flowloom_engine::{Composed, FlowState};
+use flowloom_flow_key::Direction::{self, HighToLow, LowToHigh};
 use flowloom_packet::icmp::{ICMP, ICMPV6};
 use flowloom_packet::{Fragments, PacketView};
+use flowloom_record::{Column, Kind, Value};
 
 use super::EndReason;
 use super::connection::{Connection, FIN, Judgement, RST, SYN, Segment};
 use super::direction::{DirectionBasis, Initiator, has_tcp_header, opening};
 use crate::save_state::{SaveState, put, words};
+use crate::source_direction::{LABEL, SOURCE_END, end_word};
 
 /// Bits of [`Accounted::seen`] that count packets: enough for a thousand million packets per second
 /// over three days.
@@ -128,28 +130,60 @@ impl Accounted {
         };
     }
 
-    /// The columns of the record, followed by that of further fields and by the protocol's name.
-    pub(super) const COLUMNS_FIELDS_AND_LABEL: &'static [&'static str] = &[
-        "start_ns",
-        "end_ns",
-        "packets_low_to_high",
-        "packets_high_to_low",
-        "bytes_low_to_high",
-        "bytes_high_to_low",
-        "ip_bytes_low_to_high",
-        "ip_bytes_high_to_low",
-        "tcp_flags_low_to_high",
-        "tcp_flags_high_to_low",
-        "source_end",
-        "direction",
-        "closed",
-        "icmp_type_code",
-        "fields_digest",
-        "l7_protocol",
+    /// The columns of the state, followed by that of further fields and by the protocol's name.
+    pub(super) const COLUMNS_FIELDS_AND_LABEL: &'static [Column] = &[
+        Column::new("start_ns", Kind::Time, "The time of the first packet."),
+        Column::new("end_ns", Kind::Time, "The time of the last packet."),
+        Column::new("packets_low_to_high", Kind::Packets, "Packets from the low endpoint of the key.")
+            .of_direction(LowToHigh, "packets"),
+        Column::new("packets_high_to_low", Kind::Packets, "Packets from the high endpoint of the key.")
+            .of_direction(HighToLow, "reverse_packets"),
+        Column::new(
+            "bytes_low_to_high",
+            Kind::Bytes,
+            "The bytes on the wire of packets from the low endpoint of the key.",
+        )
+        .of_direction(LowToHigh, "bytes"),
+        Column::new(
+            "bytes_high_to_low",
+            Kind::Bytes,
+            "The bytes on the wire of packets from the high endpoint of the key.",
+        )
+        .of_direction(HighToLow, "reverse_bytes"),
+        Column::new(
+            "ip_bytes_low_to_high",
+            Kind::Bytes,
+            "The IP bytes of packets from the low endpoint of the key.",
+        )
+        .of_direction(LowToHigh, "ip_bytes"),
+        Column::new(
+            "ip_bytes_high_to_low",
+            Kind::Bytes,
+            "The IP bytes of packets from the high endpoint of the key.",
+        )
+        .of_direction(HighToLow, "reverse_ip_bytes"),
+        Column::new(
+            "tcp_flags_low_to_high",
+            Kind::Bits,
+            "The TCP flags of packets from the low endpoint of the key.",
+        )
+        .of_direction(LowToHigh, "tcp_flags"),
+        Column::new(
+            "tcp_flags_high_to_low",
+            Kind::Bits,
+            "The TCP flags of packets from the high endpoint of the key.",
+        )
+        .of_direction(HighToLow, "reverse_tcp_flags"),
+        SOURCE_END,
+        Column::new("direction", Kind::Word(&DirectionBasis::WORDS), "How the source is known."),
+        Column::new("closed", Kind::Word(&[]), "How the connection was closed, or `-`."),
+        Column::new("icmp_type_code", Kind::Bits, "The type × 256 + code of the first ICMP message."),
+        Column::new("fields_digest", Kind::Digest, "A digest of the additional fields."),
+        LABEL,
     ];
 
     /// The columns of the record, followed by that of further fields.
-    pub(super) const COLUMNS_AND_FIELDS: &'static [&'static str] =
+    pub(super) const COLUMNS_AND_FIELDS: &'static [Column] =
         match Self::COLUMNS_FIELDS_AND_LABEL.split_last() {
             Some((_, columns)) => columns,
             None => &[],
@@ -220,7 +254,7 @@ impl Accounted {
         self.initiator.improve(Initiator::of_packet(packet));
         if let Some(acknowledges) = opening(packet) {
             self.marks |= if acknowledges { BEGAN_ANSWERING } else { BEGAN_OPENING };
-            self.marks |= if headers.direction == Direction::HighToLow { BEGAN_HIGH } else { 0 };
+            self.marks |= if headers.direction == HighToLow { BEGAN_HIGH } else { 0 };
         }
     }
 
@@ -343,7 +377,7 @@ impl Accounted {
 }
 
 impl FlowState for Accounted {
-    const COLUMNS: &'static [&'static str] = match Self::COLUMNS_AND_FIELDS.split_last() {
+    const COLUMNS: &'static [Column] = match Self::COLUMNS_AND_FIELDS.split_last() {
         Some((_, columns)) => columns,
         None => &[],
     };
@@ -352,23 +386,23 @@ impl FlowState for Accounted {
         self.connection.is_closed()
     }
 
-    fn values(&self, out: &mut Vec<FlowValue>) {
+    fn values(&self, out: &mut Vec<Value>) {
         let (packets, flags) = (self.packets(), self.flags());
         out.extend([
-            FlowValue::TimeNs(self.first_ns),
-            FlowValue::TimeNs(self.last_ns),
-            FlowValue::Count(packets[0]),
-            FlowValue::Count(packets[1]),
-            FlowValue::Count(self.bytes[0]),
-            FlowValue::Count(self.bytes[1]),
-            FlowValue::Count(self.ip_bytes[0]),
-            FlowValue::Count(self.ip_bytes[1]),
-            FlowValue::Bits(u64::from(flags[0])),
-            FlowValue::Bits(u64::from(flags[1])),
-            FlowValue::Word(if self.source_direction() == Direction::HighToLow { "high" } else { "low" }),
-            FlowValue::Word(self.direction_basis().name()),
-            FlowValue::Word(self.closed().map_or("-", EndReason::name)),
-            FlowValue::Bits(self.icmp().map_or(0, |message| u64::from(u16::from_be_bytes(message)))),
+            Value::Number(self.first_ns),
+            Value::Number(self.last_ns),
+            Value::Number(packets[0]),
+            Value::Number(packets[1]),
+            Value::Number(self.bytes[0]),
+            Value::Number(self.bytes[1]),
+            Value::Number(self.ip_bytes[0]),
+            Value::Number(self.ip_bytes[1]),
+            Value::Bits(u64::from(flags[0])),
+            Value::Bits(u64::from(flags[1])),
+            Value::Word(end_word(Some(self.source_direction()))),
+            Value::Word(self.direction_basis().name()),
+            Value::Word(self.closed().map_or("-", EndReason::name)),
+            Value::Bits(self.icmp().map_or(0, |message| u64::from(u16::from_be_bytes(message)))),
         ]);
     }
 

@@ -2,6 +2,7 @@
 
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
+use flowloom_record::Word;
 
 use super::connection::{ACK, FIN, RST, SYN};
 
@@ -28,6 +29,17 @@ pub enum DirectionBasis {
 impl DirectionBasis {
     /// All values.
     pub const ALL: [Self; 4] = [Self::Arbitrary, Self::FirstPacket, Self::SynAck, Self::Syn];
+
+    /// The names of all values, with their codes in IPFIX.
+    pub const WORDS: [Word; 4] = {
+        let mut words = [Word::new("", 0); 4];
+        let mut at = 0;
+        while at < words.len() {
+            words[at] = Word::new(Self::ALL[at].name(), Self::ALL[at].ipfix());
+            at += 1;
+        }
+        words
+    };
 
     /// Returns the name that flow files use.
     #[must_use]

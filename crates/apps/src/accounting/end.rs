@@ -1,6 +1,7 @@
 //! The reasons why records end.
 
 use flowloom_engine::EndedBy;
+use flowloom_record::Word;
 
 use super::{Accounted, SplitReason};
 
@@ -54,6 +55,17 @@ impl EndReason {
             (None, _) => Self::EndOfInput,
         }
     }
+
+    /// The names of all values, with their codes in IPFIX.
+    pub const WORDS: [Word; 7] = {
+        let mut words = [Word::new("", 0); 7];
+        let mut at = 0;
+        while at < words.len() {
+            words[at] = Word::new(Self::ALL[at].name(), Self::ALL[at].ipfix());
+            at += 1;
+        }
+        words
+    };
 
     /// Returns the name that flow files use.
     #[must_use]

@@ -1,7 +1,8 @@
 //! Accounting records with the protocol label of the L7 filter.
 
-use flowloom_engine::{App, FlowState, FlowValue, Verdict};
+use flowloom_engine::{App, FlowState, Verdict};
 use flowloom_packet::PacketView;
+use flowloom_record::{Column, Value};
 
 use super::Accounted;
 use super::fields::{Detailed, DetailedAccounting, Fields};
@@ -27,15 +28,15 @@ impl<F> Labelled<F> {
 }
 
 impl<F: Fields> FlowState for Labelled<F> {
-    const COLUMNS: &'static [&'static str] = Accounted::COLUMNS_FIELDS_AND_LABEL;
+    const COLUMNS: &'static [Column] = Accounted::COLUMNS_FIELDS_AND_LABEL;
 
     fn is_closed(&self) -> bool {
         self.detailed.is_closed()
     }
 
-    fn values(&self, out: &mut Vec<FlowValue>) {
+    fn values(&self, out: &mut Vec<Value>) {
         self.detailed.values(out);
-        out.push(FlowValue::Word(self.protocol().unwrap_or("-")));
+        out.push(Value::Word(self.protocol().unwrap_or("-")));
     }
 }
 

@@ -1,10 +1,12 @@
 //! The firewall's state of a flow.
 
-use flowloom_engine::{FlowState, FlowValue, Verdict};
+use flowloom_engine::{FlowState, Verdict};
 use flowloom_flow_key::Direction;
 use flowloom_packet::{Headers, InterfaceName};
+use flowloom_record::{Column, Group, Kind, Value, Word, element};
 
 use super::connection::Connection;
+use crate::source_direction::{end_word, source_end};
 
 /// The verdict of a flow, the rule that gave it, and the counts of packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,30 +84,40 @@ impl FirewallFlow {
     }
 }
 
+/// The verdicts, with their codes in IPFIX: forwarded, dropped, unknown [RFC 7270 §4.12].
+const VERDICTS: &[Word] =
+    &[Word::new("accept", 64), Word::new("deny", 128), Word::new("mixed", 0), Word::new("-", 0)];
+
 impl FlowState for FirewallFlow {
-    const COLUMNS: &'static [&'static str] = &[
-        "verdict",
-        "rule",
-        "first_sender",
-        "packets_accepted",
-        "bytes_accepted",
-        "packets_denied",
-        "bytes_denied",
+    const COLUMNS: &'static [Column] = &[
+        Column::new(
+            "verdict",
+            Kind::Word(VERDICTS),
+            "Whether all packets were accepted (`accept`), all denied (`deny`), or some of each (`mixed`).",
+        )
+        .in_group(Group::Verdict)
+        .with_elements(element::FORWARDING),
+        Column::new("rule", Kind::Number, "The number of the rule that gave the last verdict; 0 for none.")
+            .in_group(Group::Verdict),
+        source_end("first_sender", "The endpoint of the key whose direction the rules match."),
+        Column::new("packets_accepted", Kind::Packets, "Packets that were accepted.")
+            .with_elements(element::PACKETS),
+        Column::new("bytes_accepted", Kind::Bytes, "The bytes of these packets on the wire.")
+            .with_elements(element::BYTES),
+        Column::new("packets_denied", Kind::Packets, "Packets that were denied.")
+            .with_elements(element::DROPPED_PACKETS),
+        Column::new("bytes_denied", Kind::Bytes, "The bytes of these packets on the wire."),
     ];
 
-    fn values(&self, out: &mut Vec<FlowValue>) {
+    fn values(&self, out: &mut Vec<Value>) {
         out.extend([
-            FlowValue::Word(self.word()),
-            FlowValue::Count(u64::from(self.number)),
-            FlowValue::Word(match self.way {
-                Some(Direction::LowToHigh) => "low",
-                Some(Direction::HighToLow) => "high",
-                None => "-",
-            }),
-            FlowValue::Count(self.packets[0]),
-            FlowValue::Count(self.bytes[0]),
-            FlowValue::Count(self.packets[1]),
-            FlowValue::Count(self.bytes[1]),
+            Value::Word(self.word()),
+            Value::Number(u64::from(self.number)),
+            Value::Word(end_word(self.way)),
+            Value::Number(self.packets[0]),
+            Value::Number(self.bytes[0]),
+            Value::Number(self.packets[1]),
+            Value::Number(self.bytes[1]),
         ]);
     }
 }

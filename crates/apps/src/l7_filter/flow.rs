@@ -2,13 +2,15 @@
 
 use flowloom_dpi::ScanState;
 use flowloom_dpi::stream::Sequencer;
-use flowloom_engine::{FlowState, FlowValue};
+use flowloom_engine::FlowState;
 use flowloom_flow_key::Direction;
+use flowloom_record::{Column, Group, Kind, Value, Word, element};
 
 use super::label::{Confidence, Evidence, Seen};
 use super::names::Name;
 use super::pool::Lease;
 use crate::accounting::direction::Initiator;
+use crate::source_direction::{LABEL, SOURCE_END, end_word};
 
 /// The progress of identification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +28,7 @@ pub enum L7State {
 impl L7State {
     /// Returns the name that flow files use.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::NoMatchYet => "no-match-yet",
             Self::Matched => "matched",
@@ -149,37 +151,50 @@ impl L7Flow {
     }
 }
 
+const STATES: [Word; 3] = {
+    let [a, b, c] = [L7State::NoMatchYet, L7State::Matched, L7State::NoMatch];
+    [Word::new(a.name(), 0), Word::new(b.name(), 0), Word::new(c.name(), 0)]
+};
+const CONFIDENCES: [Word; 4] = {
+    let [a, b, c] = Confidence::ALL;
+    [Word::new("-", 0), Word::new(a.name(), 0), Word::new(b.name(), 0), Word::new(c.name(), 0)]
+};
+
 impl FlowState for L7Flow {
-    const COLUMNS: &'static [&'static str] = &[
-        "l7_protocol",
-        "l7_state",
-        "l7_confidence",
-        "packets",
-        "bytes",
-        "inspected_packets",
-        "inspected_bytes",
-        "overlap_bytes",
-        "gap_bytes",
-        "source_end",
+    const COLUMNS: &'static [Column] = &[
+        LABEL,
+        Column::new("l7_state", Kind::Word(&STATES), "How far the flow's first packets were scanned.")
+            .in_group(Group::Label),
+        Column::new("l7_confidence", Kind::Word(&CONFIDENCES), "How certain the name is; `-` without one.")
+            .in_group(Group::Label),
+        Column::new("packets", Kind::Packets, "Packets of both directions.")
+            .with_elements(element::PACKETS),
+        Column::new("bytes", Kind::Bytes, "The bytes of these packets on the wire, link layer included.")
+            .with_elements(element::BYTES),
+        Column::new("inspected_packets", Kind::Packets, "Packets with data that were scanned."),
+        Column::new(
+            "inspected_bytes",
+            Kind::Bytes,
+            "Bytes that were put in sequence and scanned, each once.",
+        ),
+        Column::new("overlap_bytes", Kind::Bytes, "Bytes that were sent again while the flow was scanned."),
+        Column::new("gap_bytes", Kind::Bytes, "Bytes that were missing while the flow was scanned."),
+        SOURCE_END,
     ];
 
-    fn values(&self, out: &mut Vec<FlowValue>) {
+    fn values(&self, out: &mut Vec<Value>) {
         let (overlap, gap) = self.overlap_and_gap_bytes();
         out.extend([
-            FlowValue::Word(self.protocol().unwrap_or("-")),
-            FlowValue::Word(self.state().name()),
-            FlowValue::Word(self.confidence().map_or("-", Confidence::name)),
-            FlowValue::Count(self.packets),
-            FlowValue::Count(self.bytes),
-            FlowValue::Count(u64::from(self.inspected)),
-            FlowValue::Count(self.inspected_bytes()),
-            FlowValue::Count(overlap),
-            FlowValue::Count(gap),
-            FlowValue::Word(match self.source_direction() {
-                Some(Direction::LowToHigh) => "low",
-                Some(Direction::HighToLow) => "high",
-                None => "-",
-            }),
+            Value::Word(self.protocol().unwrap_or("-")),
+            Value::Word(self.state().name()),
+            Value::Word(self.confidence().map_or("-", Confidence::name)),
+            Value::Number(self.packets),
+            Value::Number(self.bytes),
+            Value::Number(u64::from(self.inspected)),
+            Value::Number(self.inspected_bytes()),
+            Value::Number(overlap),
+            Value::Number(gap),
+            Value::Word(end_word(self.source_direction())),
         ]);
     }
 }

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use flowloom_apps::accounting::{Accounting, EndReason};
+use flowloom_engine::record::Value;
 use flowloom_engine::time::tick_of;
-use flowloom_engine::{FlowValue, IdleTimeout, Layout};
+use flowloom_engine::{IdleTimeout, Layout};
 use flowloom_flow_key::FlowKey;
 use flowloom_packet::PacketView;
 use flowloom_traffic::synth::MixConfig;
@@ -35,7 +36,7 @@ fn ip_bytes(packet: &PacketView<'_>) -> u64 {
 }
 
 /// A record of the simple computation: its values and the reason for its end.
-type Record = (FlowKey, Vec<FlowValue>, EndReason);
+type Record = (FlowKey, Vec<Value>, EndReason);
 
 /// Returns how the packets of a connection closed it.
 fn closed(connection: &[Note]) -> Option<EndReason> {
@@ -57,25 +58,25 @@ fn initiator(connection: &[Note], protocol: u8) -> (usize, &'static str) {
 }
 
 /// Returns the values of a record. Its connection may have begun before it.
-fn summed(notes: &[Note], connection: &[Note], protocol: u8) -> Vec<FlowValue> {
+fn summed(notes: &[Note], connection: &[Note], protocol: u8) -> Vec<Value> {
     let of = |way: usize| notes.iter().filter(move |note| note.way == way);
     let bits = |way: usize| of(way).fold(0, |all, note| all | u64::from(note.flags));
     let (source, direction) = initiator(connection, protocol);
     vec![
-        FlowValue::TimeNs(notes[0].time_ns),
-        FlowValue::TimeNs(notes[notes.len() - 1].time_ns),
-        FlowValue::Count(of(0).count() as u64),
-        FlowValue::Count(of(1).count() as u64),
-        FlowValue::Count(of(0).map(|note| note.bytes).sum()),
-        FlowValue::Count(of(1).map(|note| note.bytes).sum()),
-        FlowValue::Count(of(0).map(|note| note.ip_bytes).sum()),
-        FlowValue::Count(of(1).map(|note| note.ip_bytes).sum()),
-        FlowValue::Bits(bits(0)),
-        FlowValue::Bits(bits(1)),
-        FlowValue::Word(["low", "high"][source]),
-        FlowValue::Word(direction),
-        FlowValue::Word(closed(connection).map_or("-", EndReason::name)),
-        FlowValue::Bits(u64::from(connection[0].message)),
+        Value::Number(notes[0].time_ns),
+        Value::Number(notes[notes.len() - 1].time_ns),
+        Value::Number(of(0).count() as u64),
+        Value::Number(of(1).count() as u64),
+        Value::Number(of(0).map(|note| note.bytes).sum()),
+        Value::Number(of(1).map(|note| note.bytes).sum()),
+        Value::Number(of(0).map(|note| note.ip_bytes).sum()),
+        Value::Number(of(1).map(|note| note.ip_bytes).sum()),
+        Value::Bits(bits(0)),
+        Value::Bits(bits(1)),
+        Value::Word(["low", "high"][source]),
+        Value::Word(direction),
+        Value::Word(closed(connection).map_or("-", EndReason::name)),
+        Value::Bits(u64::from(connection[0].message)),
     ]
 }
 
@@ -191,8 +192,8 @@ fn every_reason_occurs_and_sums_are_those_of_the_traffic() {
         bytes += u64::from(packet.wire_bytes);
     });
     let sum = |columns: [usize; 2]| -> u64 {
-        let count = |values: &[FlowValue], at: usize| match values[at] {
-            FlowValue::Count(count) => count,
+        let count = |values: &[Value], at: usize| match values[at] {
+            Value::Number(count) => count,
             _ => panic!("column {at} counts"),
         };
         records.iter().map(|(_, values, _)| columns.map(|at| count(values, at)).iter().sum::<u64>()).sum()

@@ -9,7 +9,8 @@ use flowloom_apps::firewall::{
 use flowloom_classifier::firewall::{Fragment, Packet};
 use flowloom_classifier::load::{self, Form, LoadOptions};
 use flowloom_classifier::{Action, ClassifierBuilder, PortRange, PrefixV4, ProtocolMatch, Rule, RuleSet};
-use flowloom_engine::{App, FlowValue, Verdict};
+use flowloom_engine::record::Value;
+use flowloom_engine::{App, Verdict};
 use flowloom_flow_key::{FiveTuple, FlowKey};
 use flowloom_packet::{Headers, PacketView};
 use flowloom_traffic::synth::MixConfig;
@@ -229,12 +230,12 @@ fn replies_pass_and_what_the_other_end_opens_does_not() {
     let usual = FirewallOptions::default();
     let (verdicts, flow) = talk(usual, [10, 0, 0, 1], &handshake);
     assert_eq!(verdicts, "aaaada", "a SYN from the server opens a connection of its own");
-    assert_eq!(values(&flow)[..3], [FlowValue::Word("mixed"), FlowValue::Count(1), FlowValue::Word("low")]);
+    assert_eq!(values(&flow)[..3], [Value::Word("mixed"), Value::Number(1), Value::Word("low")]);
     assert_eq!(talk(usual, [10, 0, 0, 3], &handshake).0, "dddddd");
-    let word = |client, packets: &[_]| values(&talk(usual, client, packets).1)[0];
-    assert_eq!(word([10, 0, 0, 1], &handshake[..4]), FlowValue::Word("accept"));
-    assert_eq!(word([10, 0, 0, 3], &handshake), FlowValue::Word("deny"));
-    assert_eq!(word([10, 0, 0, 1], &[]), FlowValue::Word("-"));
+    let word = |client, packets: &[_]| values(&talk(usual, client, packets).1).swap_remove(0);
+    assert_eq!(word([10, 0, 0, 1], &handshake[..4]), Value::Word("accept"));
+    assert_eq!(word([10, 0, 0, 3], &handshake), Value::Word("deny"));
+    assert_eq!(word([10, 0, 0, 1], &[]), Value::Word("-"));
     let each = FirewallOptions { per_packet: true, ..usual };
     assert_eq!(talk(each, [10, 0, 0, 1], &handshake).0, "adaddd", "replies have no rule");
     // The server sent first and was denied. The client may still connect.

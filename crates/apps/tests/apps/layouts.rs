@@ -11,9 +11,9 @@ use flowloom_classifier::ClassifierBuilder;
 use flowloom_classifier::load::{self, Form, LoadOptions};
 use flowloom_dpi::builtin;
 use flowloom_engine::counters::{InputCounters, WorkerCounters};
+use flowloom_engine::record::Value;
 use flowloom_engine::{
-    App, Control, Cores, EndedBy, Endpoints, EngineConfig, FlowValue, IdleTimeout, Layout, run_seeded,
-    run_with,
+    App, Control, Cores, EndedBy, Endpoints, EngineConfig, IdleTimeout, Layout, run_seeded, run_with,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_flow_table::{DHash, DHashConfig, Timeouts};
@@ -39,7 +39,7 @@ const INLINE: Division = Division { layout: Layout::Inline, chunk_packets: 1, se
 /// What must not depend on the layout.
 #[derive(Debug, PartialEq)]
 struct Facts {
-    records: Vec<(FlowKey, EndedBy, Vec<FlowValue>)>,
+    records: Vec<(FlowKey, EndedBy, Vec<Value>)>,
     digest: String,
     input: InputCounters,
     workers: WorkerCounters,

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use flowloom_engine::{
-    App, Control, Cores, EngineConfig, FlowState, FlowValue, IdleTimeout, Layout, RunReport, run,
-};
+use flowloom_engine::record::Value;
+
+use flowloom_engine::{App, Control, Cores, EngineConfig, FlowState, IdleTimeout, Layout, RunReport, run};
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_flow_table::{DHash, DHashConfig, Timeouts};
 use flowloom_packet::{
@@ -122,7 +122,7 @@ pub(crate) fn go<A: App>(
 }
 
 /// Returns a flow's results.
-pub(crate) fn values<F: FlowState>(flow: &F) -> Vec<FlowValue> {
+pub(crate) fn values<F: FlowState>(flow: &F) -> Vec<Value> {
     let mut values = Vec::new();
     flow.values(&mut values);
     values

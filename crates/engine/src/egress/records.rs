@@ -370,17 +370,18 @@ impl<F: FlowState> RecordWriter<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::{FlowState, FlowValue};
+    use crate::app::FlowState;
     use crate::report::results::EndedBy;
     use flowloom_flow_key::FlowKey;
+    use flowloom_record::{Column, Kind, Value};
 
     #[derive(Clone, Debug, Default)]
     struct Number(u64);
 
     impl FlowState for Number {
-        const COLUMNS: &'static [&'static str] = &["number"];
-        fn values(&self, out: &mut Vec<FlowValue>) {
-            out.push(FlowValue::Count(self.0));
+        const COLUMNS: &'static [Column] = &[Column::new("number", Kind::Number, "")];
+        fn values(&self, out: &mut Vec<Value>) {
+            out.push(Value::Number(self.0));
         }
     }
 
@@ -425,7 +426,7 @@ mod tests {
                 let mut digest = ResultDigest::default();
                 for number in (0..10_000).chain(0..10_000).chain(0..10_000) {
                     let key = record(number).key;
-                    digest.add(ResultDigest::of_flow(&key, &[FlowValue::Count(number)]));
+                    digest.add(ResultDigest::of_flow(&key, &[Value::Number(number)]));
                 }
                 assert_eq!((report.lost, report.digest), (0, digest));
             }

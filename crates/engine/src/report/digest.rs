@@ -1,10 +1,11 @@
 //! A digest of a run's per-flow results, which does not depend on seed, layout or number of
 //! workers.
 
+use std::net::IpAddr;
+
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_key::hash::fold::fold;
-
-use crate::app::FlowValue;
+use flowloom_record::Value;
 
 /// Combines the digests of flow records into 128 bits.
 ///
@@ -36,23 +37,21 @@ const START: [u64; 2] = [0x243F_6A88_85A3_08D3, 0xB7E1_5162_8AED_2A6A];
 impl ResultDigest {
     /// Returns the digest of one flow record. [Add](Self::add) it to the digest of a run.
     #[must_use]
-    pub fn of_flow(key: &FlowKey, values: &[FlowValue]) -> [u64; 2] {
+    pub fn of_flow(key: &FlowKey, values: &[Value]) -> [u64; 2] {
         let mut lanes = START;
         for &word in key.words() {
             lanes = mixed(lanes, word);
         }
         for value in values {
-            match *value {
-                FlowValue::Count(number) | FlowValue::TimeNs(number) | FlowValue::Bits(number) => {
-                    lanes = mixed(lanes, number);
-                }
-                FlowValue::Word(text) => {
-                    for chunk in text.as_bytes().chunks(8) {
-                        let mut word = [0; 8];
-                        word[..chunk.len()].copy_from_slice(chunk);
-                        lanes = mixed(lanes, u64::from_le_bytes(word));
-                    }
-                }
+            match value {
+                Value::Number(number) | Value::Bits(number) => lanes = mixed(lanes, *number),
+                Value::Word(text) => lanes = mixed_bytes(lanes, text.as_bytes()),
+                Value::Text(text) => lanes = mixed_bytes(lanes, text.as_bytes()),
+                Value::Address(IpAddr::V4(address)) => lanes = mixed_bytes(lanes, &address.octets()),
+                Value::Address(IpAddr::V6(address)) => lanes = mixed_bytes(lanes, &address.octets()),
+                Value::CommunityId(id) => lanes = mixed_bytes(lanes, id.digest()),
+                Value::Dropped => lanes = mixed(lanes, 1),
+                Value::None => lanes = mixed(lanes, 0),
             }
         }
         // Mix once more, so that the sum depends on all bits of the last value.
@@ -86,6 +85,14 @@ fn mixed([a, b]: [u64; 2], word: u64) -> [u64; 2] {
     ]
 }
 
+fn mixed_bytes(lanes: [u64; 2], bytes: &[u8]) -> [u64; 2] {
+    bytes.chunks(8).fold(lanes, |lanes, chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        mixed(lanes, u64::from_le_bytes(word))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,19 +100,19 @@ mod tests {
     #[test]
     fn every_value_and_its_place_counts() {
         let (key, _) = FlowKey::from_v4(1, 2, 3, 4, 6);
-        let digest = |values: &[FlowValue]| {
+        let digest = |values: &[Value]| {
             let mut digest = ResultDigest::default();
             digest.add(ResultDigest::of_flow(&key, values));
             digest.finish()
         };
         let all = [
             digest(&[]),
-            digest(&[FlowValue::Count(0)]),
-            digest(&[FlowValue::Count(1)]),
-            digest(&[FlowValue::Count(1), FlowValue::Count(2)]),
-            digest(&[FlowValue::Count(2), FlowValue::Count(1)]),
-            digest(&[FlowValue::Word("established")]),
-            digest(&[FlowValue::Word("estab")]),
+            digest(&[Value::Number(0)]),
+            digest(&[Value::Number(1)]),
+            digest(&[Value::Number(1), Value::Number(2)]),
+            digest(&[Value::Number(2), Value::Number(1)]),
+            digest(&[Value::Word("established")]),
+            digest(&[Value::Word("estab")]),
         ];
         for (i, a) in all.iter().enumerate() {
             for b in &all[i + 1..] {
@@ -117,7 +124,7 @@ mod tests {
     #[test]
     fn records_that_repeat_do_not_cancel() {
         let (key, _) = FlowKey::from_v4(1, 2, 3, 4, 6);
-        let record = ResultDigest::of_flow(&key, &[FlowValue::Count(7)]);
+        let record = ResultDigest::of_flow(&key, &[Value::Number(7)]);
         let mut digests = Vec::new();
         let mut digest = ResultDigest::default();
         for _ in 0..4 {

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use flowloom_engine::{
-    App, Cores, EngineConfig, FlowState, FlowValue, IdleTimeout, Layout, Order, Verdict,
-};
+use flowloom_engine::record::{Column, Kind, Value};
+use flowloom_engine::{App, Cores, EngineConfig, FlowState, IdleTimeout, Layout, Order, Verdict};
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_flow_table::{BuildError, DHash, DHashConfig, Timeouts};
 use flowloom_packet::{
@@ -38,14 +37,19 @@ pub(crate) struct Seen {
 }
 
 impl FlowState for Seen {
-    const COLUMNS: &'static [&'static str] = &["packets", "out_of_order", "last_ns", "order"];
+    const COLUMNS: &'static [Column] = &[
+        Column::new("packets", Kind::Packets, ""),
+        Column::new("out_of_order", Kind::Packets, ""),
+        Column::new("last_ns", Kind::Time, ""),
+        Column::new("order", Kind::Digest, ""),
+    ];
 
-    fn values(&self, out: &mut Vec<FlowValue>) {
+    fn values(&self, out: &mut Vec<Value>) {
         out.extend([
-            FlowValue::Count(self.packets),
-            FlowValue::Count(self.out_of_order),
-            FlowValue::TimeNs(self.last_ns),
-            FlowValue::Bits(self.order),
+            Value::Number(self.packets),
+            Value::Number(self.out_of_order),
+            Value::Number(self.last_ns),
+            Value::Bits(self.order),
         ]);
     }
 }

@@ -10,8 +10,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use flowloom_engine::record::Value;
 use flowloom_engine::{
-    Control, Endpoints, EngineConfig, FlowValue, Layout, Order, PolicyRef, ResultDigest, run_seeded,
+    Control, Endpoints, EngineConfig, Layout, Order, PolicyRef, ResultDigest, run_seeded,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_flow_table::segments::GrowthLimits;
@@ -58,10 +59,10 @@ fn oracle(source: &mut dyn PacketSource) -> (String, u64) {
     let mut digest = ResultDigest::default();
     for (key, flow) in &flows {
         let values = [
-            FlowValue::Count(flow.packets),
-            FlowValue::Count(0),
-            FlowValue::TimeNs(flow.last_ns),
-            FlowValue::Bits(flow.order),
+            Value::Number(flow.packets),
+            Value::Number(0),
+            Value::Number(flow.last_ns),
+            Value::Bits(flow.order),
         ];
         digest.add(ResultDigest::of_flow(key, &values));
     }

@@ -2,9 +2,10 @@
 
 use std::panic::panic_any;
 
+use flowloom_engine::record::{Column, Kind, Value};
 use flowloom_engine::{
-    App, Control, Endpoints, EngineConfig, Fault, FlowState, FlowValue, Layout, Order, PacketSink,
-    PolicyRef, Released, RunReport, SinkError, Verdict, run_seeded, run_with,
+    App, Control, Endpoints, EngineConfig, Fault, FlowState, Layout, Order, PacketSink, PolicyRef,
+    Released, RunReport, SinkError, Verdict, run_seeded, run_with,
 };
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::{DHash, DHashConfig};
@@ -31,10 +32,10 @@ enum When {
 struct Fragile(u64);
 
 impl FlowState for Fragile {
-    const COLUMNS: &'static [&'static str] = &["packets"];
+    const COLUMNS: &'static [Column] = &[Column::new("packets", Kind::Packets, "")];
 
-    fn values(&self, out: &mut Vec<FlowValue>) {
-        out.push(FlowValue::Count(self.0));
+    fn values(&self, out: &mut Vec<Value>) {
+        out.push(Value::Number(self.0));
     }
 }
 

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use flowloom_engine::{
-    App, Control, EndedBy, EngineConfig, Fault, FlowState, FlowValue, IdleTimeout, Layout, PolicyRef,
-    RunReport, Verdict, run,
+    App, Control, EndedBy, EngineConfig, Fault, FlowState, IdleTimeout, Layout, PolicyRef, RunReport,
+    Verdict, run,
 };
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::{DHash, DHashConfig, Timeouts};
 use flowloom_packet::PacketView;
+use flowloom_record::{Column, Kind, Value};
 use flowloom_scheduler::registry::Scheme;
 use flowloom_scheduler::{Topology, WorkerCount};
 
-use crate::common::{LAYOUTS, Memory, Recorder, config, mix};
+use crate::common::{LAYOUTS, Memory, Recorder, Seen, config, mix};
 
 /// Packets of a record, and whether its flow holds a port.
 #[derive(Debug, Default)]
@@ -24,10 +25,11 @@ struct Mapped {
 }
 
 impl FlowState for Mapped {
+    const COLUMNS: &'static [Column] = &[Column::new("packets", Kind::Packets, "")];
     const EVICTABLE: bool = true;
 
-    fn values(&self, out: &mut Vec<FlowValue>) {
-        out.push(FlowValue::Count(self.packets));
+    fn values(&self, out: &mut Vec<Value>) {
+        out.push(Value::Number(self.packets));
     }
 
     fn is_established(&self) -> bool {
@@ -157,8 +159,11 @@ fn two_applications_beside_each_other_see_the_same_packets() {
         let report = go(layout, 2_000, |_| (Recorder::default(), Recorder::default()));
         let alone = go(layout, 2_000, |_| Recorder::default());
         assert_eq!(report.flows.len(), alone.flows.len(), "{layout:?}");
+        let columns = <(Seen, Seen)>::COLUMNS.iter().map(|column| column.name);
+        let twice = Seen::COLUMNS.iter().chain(Seen::COLUMNS).map(|column| column.name);
+        assert!(columns.eq(twice));
         for (pair, one) in report.flows.iter().zip(alone.flows.iter()) {
-            let seen = |seen: &crate::common::Seen| (seen.packets, seen.order, seen.out_of_order);
+            let seen = |seen: &Seen| (seen.packets, seen.order, seen.out_of_order);
             let (first, second) = &pair.state;
             assert_eq!(
                 (pair.key, seen(first), seen(second)),

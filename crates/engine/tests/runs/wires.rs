@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use flowloom_engine::record::{Column, Kind, Value};
 use flowloom_engine::{
-    Actions, App, Control, Fault, FlowState, FlowValue, IdleTimeout, Layout, NoFlow, NoFlowPolicy, OnPanic,
-    Verdict, WireOptions, WireRun, run, run_wires,
+    Actions, App, Control, Fault, FlowState, IdleTimeout, Layout, NoFlow, NoFlowPolicy, OnPanic, Verdict,
+    WireOptions, WireRun, run, run_wires,
 };
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::{DHash, DHashConfig};
@@ -274,11 +275,11 @@ fn idle_flows_end_while_no_frame_comes() {
 struct Answered([u64; 2]);
 
 impl FlowState for Answered {
-    const COLUMNS: &'static [&'static str] = &["packets"];
+    const COLUMNS: &'static [Column] = &[Column::new("packets", Kind::Packets, "")];
     const EVICTABLE: bool = true;
 
-    fn values(&self, out: &mut Vec<FlowValue>) {
-        out.push(FlowValue::Count(self.0.iter().sum()));
+    fn values(&self, out: &mut Vec<Value>) {
+        out.push(Value::Number(self.0.iter().sum()));
     }
 
     fn is_established(&self) -> bool {

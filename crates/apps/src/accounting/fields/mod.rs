@@ -42,9 +42,10 @@ mod tls;
 
 use std::fmt;
 
-use flowloom_engine::{App, FlowState, FlowValue, Verdict};
+use flowloom_engine::{App, FlowState, Verdict};
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
+use flowloom_record::{Column, Value};
 
 use super::{Accounted, Accounting};
 
@@ -220,14 +221,14 @@ impl<F> Detailed<F> {
 }
 
 impl<F: Fields> FlowState for Detailed<F> {
-    const COLUMNS: &'static [&'static str] = Accounted::COLUMNS_AND_FIELDS;
+    const COLUMNS: &'static [Column] = Accounted::COLUMNS_AND_FIELDS;
 
     fn is_closed(&self) -> bool {
         self.record.is_closed()
     }
 
     /// The digest of the fields represents them here.
-    fn values(&self, out: &mut Vec<FlowValue>) {
+    fn values(&self, out: &mut Vec<Value>) {
         self.record.values(out);
         let mut fields = Vec::new();
         self.fields.values(self.record.source_direction(), &mut fields);
@@ -235,7 +236,7 @@ impl<F: Fields> FlowState for Detailed<F> {
         for byte in fields.iter().flat_map(|value| format!("{value};").into_bytes()) {
             digest = (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
         }
-        out.push(FlowValue::Bits(digest));
+        out.push(Value::Bits(digest));
     }
 }
 

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use flowloom::apps::{Confidence, L7Options, L7Plan, L7State};
 use flowloom::dpi::{self, load::LoadError};
-use flowloom::engine::{FlowState, FlowValue};
+use flowloom::engine::FlowState;
+use flowloom::engine::record::Value;
 
 use crate::args::replay::{AppName, Replay};
 use crate::exit::Failure;
@@ -72,7 +73,7 @@ pub(super) struct Labels {
     overlap_bytes: u64,
     gap_bytes: u64,
     protocols: HashMap<&'static str, ProtocolFigures>,
-    values: Vec<FlowValue>,
+    values: Vec<Value>,
 }
 
 impl Labels {
@@ -81,13 +82,14 @@ impl Labels {
         self.values.clear();
         state.values(&mut self.values);
         let values = &self.values;
-        let value = |column: &str| F::COLUMNS.iter().position(|&name| name == column).map(|at| values[at]);
+        let value =
+            |column: &str| F::COLUMNS.iter().position(|one| one.name == column).map(|at| &values[at]);
         let count = |column| match value(column) {
-            Some(FlowValue::Count(count)) => count,
+            Some(Value::Number(count)) => *count,
             _ => 0,
         };
         let word = |column| match value(column) {
-            Some(FlowValue::Word(word)) => word,
+            Some(Value::Word(word)) => *word,
             _ => "-",
         };
         let state = word("l7_state");

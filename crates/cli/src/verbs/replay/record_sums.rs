@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use flowloom::apps::accounting::protocol_name;
-use flowloom::engine::{FlowRecord, FlowState, FlowValue};
+use flowloom::engine::record::{Column, Kind, Value};
+use flowloom::engine::{FlowRecord, FlowState};
 
 use crate::render::traffic::{DurationSums, ProtocolSums, SizeSums, SumFigures, TalkerFigures, TalkerRow};
 
@@ -42,7 +43,7 @@ pub(super) struct RecordSums {
     by_duration: [u64; 21],
     has_durations: bool,
     hosts: Hosts,
-    values: Vec<FlowValue>,
+    values: Vec<Value>,
 }
 
 impl Default for RecordSums {
@@ -65,16 +66,15 @@ impl RecordSums {
         self.values.clear();
         record.state.values(&mut self.values);
         let (mut packets, mut bytes, mut times) = (None, 0, [None; 2]);
-        for (name, value) in F::COLUMNS.iter().zip(&self.values) {
-            match value {
-                FlowValue::Count(count) if name.starts_with("packets") => {
+        for (Column { name, kind, .. }, value) in F::COLUMNS.iter().zip(&self.values) {
+            match (kind, value) {
+                (Kind::Packets, Value::Number(count)) if name.starts_with("packets") => {
                     *packets.get_or_insert(0) += count;
                 }
-                FlowValue::Count(count) if name.starts_with("bytes") => bytes += count,
-                FlowValue::TimeNs(time) if matches!(*name, "first_ns" | "start_ns") => {
-                    times[0] = Some(*time);
+                (Kind::Bytes, Value::Number(count)) if name.starts_with("bytes") => bytes += count,
+                (Kind::Time, Value::Number(time)) => {
+                    times[usize::from(times[0].is_some())] = Some(*time);
                 }
-                FlowValue::TimeNs(time) if matches!(*name, "last_ns" | "end_ns") => times[1] = Some(*time),
                 _ => {}
             }
         }
@@ -206,12 +206,18 @@ mod tests {
     struct Given([u64; 4]);
 
     impl FlowState for Given {
-        const COLUMNS: &'static [&'static str] = &["packets", "bytes", "first_ns", "last_ns", "ip_bytes"];
+        const COLUMNS: &'static [Column] = &[
+            Column::new("packets", Kind::Packets, ""),
+            Column::new("bytes", Kind::Bytes, ""),
+            Column::new("first_ns", Kind::Time, ""),
+            Column::new("last_ns", Kind::Time, ""),
+            Column::new("ip_bytes", Kind::Bytes, ""),
+        ];
 
-        fn values(&self, out: &mut Vec<FlowValue>) {
+        fn values(&self, out: &mut Vec<Value>) {
             let [packets, bytes, first, last] = self.0;
-            out.extend([FlowValue::Count(packets), FlowValue::Count(bytes), FlowValue::TimeNs(first)]);
-            out.extend([FlowValue::TimeNs(last), FlowValue::Count(7)]);
+            out.extend([Value::Number(packets), Value::Number(bytes), Value::Number(first)]);
+            out.extend([Value::Number(last), Value::Number(7)]);
         }
     }
 
@@ -239,7 +245,8 @@ mod tests {
         assert_eq!(hosts, [("0.0.0.2", 1070, 3), ("0.0.0.1", 170, 3), ("0.0.0.3", 100, 1)]);
         assert_eq!((figures.talkers.hosts, figures.protocols[0].protocol.as_str()), (Some(3), "tcp"));
         assert!(RecordSums::default().figures().is_none());
-        assert!(TcpFlow::COLUMNS.contains(&"first_ns") && TcpFlow::COLUMNS.contains(&"last_ns"));
+        let times = TcpFlow::COLUMNS.iter().filter(|column| column.kind == Kind::Time);
+        assert_eq!(times.map(|column| column.name).collect::<Vec<_>>(), ["first_ns", "last_ns"]);
     }
 
     proptest! {
