@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use flowloom_apps::accounting::ipfix::MessageSink;
+use crate::ipfix::MessageSink;
 
 /// Maximum time for a TCP collector to accept a connection, and to accept bytes.
 const TCP_PATIENCE: Duration = Duration::from_secs(5);

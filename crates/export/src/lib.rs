@@ -36,6 +36,7 @@ mod collector;
 mod csv;
 mod eve;
 mod filter;
+mod ipfix;
 mod json;
 mod netflow9;
 #[cfg(feature = "parquet")]
@@ -56,7 +57,7 @@ pub use collector::{TcpCollector, UdpCollector, UdpCounters, UdpOptions};
 pub use csv::CsvWriter;
 pub use eve::EveWriter;
 pub use filter::{RecordFilter, RecordFilterError};
-pub use flowloom_apps::accounting::ipfix::{IpfixWriter, MessageSink};
+pub use ipfix::{IpfixWriter, MessageSink, TimePrecision};
 pub use json::JsonWriter;
 pub use netflow9::Netflow9Writer;
 #[cfg(feature = "parquet")]

@@ -15,9 +15,9 @@ use std::io;
 use std::net::IpAddr;
 
 use flowloom_apps::accounting::AccountingRecord;
-use flowloom_apps::accounting::ipfix::MessageSink;
 
 use crate::RecordWriter;
+use crate::ipfix::MessageSink;
 
 /// Maximum size of a packet: one Ethernet frame over UDP and IPv6.
 const PACKET_BYTES_MAX: usize = 1400;

@@ -32,7 +32,6 @@ mod connection;
 pub(crate) mod direction;
 mod end;
 pub mod fields;
-pub mod ipfix;
 #[cfg(feature = "l7-filter")]
 mod labelled;
 #[cfg(test)]

@@ -4,7 +4,6 @@
 
 mod accounting;
 mod firewall;
-mod ipfix;
 mod layouts;
 mod merge;
 mod support;

@@ -1,16 +1,30 @@
 //! Reads IPFIX files with an independent parser.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use flowloom_apps::Accounting;
-use flowloom_apps::accounting::ipfix::{IpfixWriter, TimePrecision};
 use flowloom_apps::accounting::{Accounted, AccountingRecord, DirectionBasis, EndReason, EndedBy};
-use flowloom_engine::Layout;
+use flowloom_engine::flow_table::{LineHash, LineHashConfig, Timeouts};
+use flowloom_engine::scheduler::{DirectHash, WorkerCount};
+use flowloom_engine::{Control, EngineConfig, IdleTimeout, Layout, RunReport, run};
+use flowloom_export::{IpfixWriter, TimePrecision};
 use flowloom_flow_key::FlowKey;
-use flowloom_traffic::synth::MixConfig;
+use flowloom_traffic::synth::{Generated, Mix, MixConfig};
 use netflow_parser::variable_versions::ipfix::FlowSetBody;
 use netflow_parser::{FieldValue, NetflowPacket, NetflowParser};
 use proptest::prelude::*;
 
-use crate::support::{Memory, go};
+/// Accounts for generated packets.
+fn accounted(config: MixConfig, idle_ns: Option<u64>) -> RunReport<Accounted> {
+    let idle_timeout = idle_ns.map(IdleTimeout::from_ns);
+    let config_of_run = EngineConfig { idle_timeout, ..EngineConfig::new(Layout::Inline) };
+    let timeouts = idle_timeout.map_or(Timeouts::NEVER, IdleTimeout::for_table);
+    let table = |_| LineHash::try_new(&LineHashConfig { timeouts, ..LineHashConfig::for_flows(50_000) });
+    let mut source = Generated::new(Mix::new(config).unwrap());
+    let mut placement = DirectHash::new(WorkerCount::new(1).unwrap());
+    let app = |_| Accounting::new(Some(100_000_000));
+    run(&config_of_run, &mut source, &mut placement, table, app, &Control::default()).unwrap()
+}
 
 /// Returns a time as NTP seconds and their fraction, rounded up.
 fn ntp(time_ns: u64) -> Vec<u8> {
@@ -144,7 +158,7 @@ proptest! {
         let packets = flows * 5;
         let config = MixConfig { flows, packets, seed, v6_permille, rate_pps: 2000, ..MixConfig::default() };
         let idle_ns = idle_ms.map(|ms| ms * 1_000_000);
-        let report = go(&Memory::of(config), Layout::Inline, idle_ns, || Accounting::new(Some(100_000_000)));
+        let report = accounted(config, idle_ns);
         let last_ns = report.input.last_ns;
         let mut writer = IpfixWriter::new(Vec::new(), last_ns);
         for record in &report.flows {

@@ -17,11 +17,10 @@
 use std::io::{self, Write};
 use std::net::IpAddr;
 
+use flowloom_apps::accounting::AccountingRecord;
+use flowloom_apps::accounting::fields::application::text::TEXT_BYTES_MAX;
+use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
 use flowloom_flow_key::IpFamily;
-
-use super::AccountingRecord;
-use super::fields::application::text::TEXT_BYTES_MAX;
-use super::fields::{FieldColumn, FieldValue};
 
 /// The size at which a message is closed: small enough for any reader, and large enough that
 /// headers do not matter.
