@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flowloom_engine::{App, FlowState, Verdict};
-use flowloom_flow_key::{Direction, IpFamily};
+use flowloom_engine::{App, EndedBy, FlowState, Verdict};
+use flowloom_flow_key::{Direction, FlowKey, IpFamily};
 use flowloom_packet::PacketView;
-use flowloom_record::{Column, Value};
+use flowloom_record::{Column, GroupSet, Schema, Value};
 
 use crate::accounting::{Accounted, Accounting};
 use crate::firewall::{Firewall, FirewallFlow, FirewallOptions, LiveRules};
-use crate::source_direction::SourceDirection;
+use crate::record_state::RecordState;
 use crate::{L7Filter, L7Flow, L7Plan};
 
 const TCP_SYN: u16 = 2;
@@ -115,9 +115,18 @@ impl FlowState for GuardedFlow {
     }
 }
 
-impl SourceDirection for GuardedFlow {
+/// The accounting record.
+impl RecordState for GuardedFlow {
     fn source_direction(&self) -> Option<Direction> {
         self.account.source_direction().into()
+    }
+
+    fn schema() -> Schema {
+        Accounted::schema()
+    }
+
+    fn record_values(&self, key: &FlowKey, ended: EndedBy, groups: GroupSet, out: &mut Vec<Value>) {
+        self.account.record_values(key, ended, groups, out);
     }
 }
 

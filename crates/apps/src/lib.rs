@@ -60,8 +60,10 @@ pub mod guard;
 #[cfg(feature = "l7-filter")]
 pub mod l7_filter;
 pub mod null;
+pub mod record_state;
+#[cfg(all(test, feature = "firewall", feature = "l7-filter"))]
+mod reference;
 pub mod save_state;
-pub mod source_direction;
 pub mod tcp_tracker;
 
 #[cfg(feature = "firewall")]
@@ -69,6 +71,7 @@ pub use flowloom_classifier as classifier;
 pub use flowloom_dpi as dpi;
 pub use flowloom_engine as engine;
 pub use flowloom_flow_key as flow_key;
+pub use flowloom_record as record;
 #[cfg(feature = "cache-probe")]
 pub use flowloom_tcb_cache as tcb_cache;
 
@@ -84,8 +87,8 @@ pub use guard::{Guard, GuardedFlow, GuardedProtocols, ProtocolCounts};
 #[cfg(feature = "l7-filter")]
 pub use l7_filter::{Confidence, L7Error, L7Filter, L7Flow, L7Options, L7Plan, L7State, L7Totals};
 pub use null::{NoState, Null};
+pub use record_state::RecordState;
 pub use save_state::SaveState;
-pub use source_direction::SourceDirection;
 pub use tcp_tracker::{TcpFlow, TcpState, TcpTracker};
 
 #[cfg(doctest)]

@@ -8,8 +8,8 @@ use flowloom_record::{Column, Kind, Value, Word, element};
 
 use crate::accounting::DirectionBasis;
 use crate::accounting::direction::Initiator;
+use crate::record_state::{SOURCE_END, end_word};
 use crate::save_state::{SaveState, put, words};
-use crate::source_direction::{SOURCE_END, end_word};
 
 const FIN: u16 = 1;
 const SYN: u16 = 2;
@@ -234,23 +234,19 @@ fn power(base: u64, exponent: u64) -> u64 {
 
 impl FlowState for TcpFlow {
     const COLUMNS: &'static [Column] = &[
-        Column::new("packets_low_to_high", Kind::Packets, "Packets from the low endpoint of the key.")
+        Column::new("packets_low_to_high", Kind::Packets, "Packets from the source.")
             .of_direction(LowToHigh, "packets")
             .with_elements(element::PACKETS),
-        Column::new("packets_high_to_low", Kind::Packets, "Packets from the high endpoint of the key.")
+        Column::new("packets_high_to_low", Kind::Packets, "Packets from the destination.")
             .of_direction(HighToLow, "reverse_packets")
             .with_elements(element::REVERSE_PACKETS),
-        Column::new(
-            "bytes_low_to_high",
-            Kind::Bytes,
-            "The bytes on the wire of packets from the low endpoint of the key.",
-        )
-        .of_direction(LowToHigh, "bytes")
-        .with_elements(element::BYTES),
+        Column::new("bytes_low_to_high", Kind::Bytes, "The bytes on the wire of packets from the source.")
+            .of_direction(LowToHigh, "bytes")
+            .with_elements(element::BYTES),
         Column::new(
             "bytes_high_to_low",
             Kind::Bytes,
-            "The bytes on the wire of packets from the high endpoint of the key.",
+            "The bytes on the wire of packets from the destination.",
         )
         .of_direction(HighToLow, "reverse_bytes")
         .with_elements(element::REVERSE_BYTES),
@@ -259,14 +255,14 @@ impl FlowState for TcpFlow {
         Column::new(
             "tcp_flags_low_to_high",
             Kind::Bits,
-            "The union of the TCP flags of packets from the low endpoint of the key.",
+            "The union of the TCP flags of packets from the source.",
         )
         .of_direction(LowToHigh, "tcp_flags")
         .with_elements(element::TCP_FLAGS),
         Column::new(
             "tcp_flags_high_to_low",
             Kind::Bits,
-            "The union of the TCP flags of packets from the high endpoint of the key.",
+            "The union of the TCP flags of packets from the destination.",
         )
         .of_direction(HighToLow, "reverse_tcp_flags")
         .with_elements(element::REVERSE_TCP_FLAGS),

@@ -5,16 +5,15 @@ mod lasting;
 mod target;
 
 use std::io::{self, Write};
+use std::marker::PhantomData;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use flowloom::apps::SourceDirection;
-use flowloom::apps::accounting::RecordColumn;
-use flowloom::apps::accounting::fields::FieldColumn;
-use flowloom::engine::record::Value;
-use flowloom::engine::{FlowRecord, FlowState, RecordSink, SinkError};
+use flowloom::apps::RecordState;
+use flowloom::apps::record::{Column, Schema};
+use flowloom::engine::{FlowRecord, RecordSink, SinkError};
 #[cfg(feature = "arrow")]
 use flowloom_export::ArrowWriter;
 use flowloom_export::{
@@ -28,9 +27,8 @@ use crate::args::Common;
 use crate::closed_output;
 use crate::compressed_file::{Compression, PackedFile, is_closed};
 use crate::output::OutputFile;
-use crate::record_view::{FieldGroups, FilterCounts, RecordView, WrittenColumns};
+use crate::record_view::{FilterCounts, RecordPlan, RecordView};
 use crate::render::{counted, warn};
-use crate::state_columns::StateColumns;
 use held::HeldBytes;
 #[cfg(target_os = "linux")]
 pub(crate) use lasting::LastingWriter;
@@ -60,15 +58,33 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Returns whether this format can hold an additional field.
-    pub(crate) fn takes(self, column: &FieldColumn) -> bool {
+    /// Returns whether this format has a place for a column, in addition to those that every record
+    /// has in it.
+    pub(crate) fn takes(self, column: &Column) -> bool {
         match self {
             Self::Csv | Self::Jsonl | Self::Parquet | Self::Arrow => true,
-            Self::Ipfix => column.ipfix.is_some(),
+            Self::Ipfix => !column.elements.is_empty(),
             Self::Netflow9 => false,
             Self::Zeek => ZeekWriter::takes(column),
             Self::Eve => EveWriter::takes(column),
         }
+    }
+
+    /// Refuses records without the columns that this format needs.
+    pub(crate) fn check(self, schema: &Schema) -> Result<(), String> {
+        let checked = match self {
+            Self::Csv | Self::Jsonl | Self::Parquet | Self::Arrow | Self::Ipfix => Ok(()),
+            Self::Netflow9 => Netflow9Writer::new(io::sink(), schema).map(|_| ()),
+            Self::Zeek => ZeekWriter::new(io::sink(), schema, &[]).map(|_| ()),
+            Self::Eve => EveWriter::new(io::sink(), schema, &[]).map(|_| ()),
+        };
+        checked.map_err(|missing| {
+            format!(
+                "{} is for --app accounting: {missing}\n  write the records of other applications to \
+                 .csv, .jsonl, .parquet, .arrows or .ipfix",
+                self.name()
+            )
+        })
     }
 
     /// Returns whether `--columns` selects the columns of this format.
@@ -309,13 +325,8 @@ pub(crate) struct FlowWriter<F> {
     out: Out,
     /// The file, unless records go elsewhere.
     file: Option<OutputFile>,
-    /// The view of accounting records, if the application has them.
-    view: Option<RecordView<F>>,
-    columns: Vec<&'static RecordColumn>,
-    /// The columns of an application without accounting records.
-    state_columns: StateColumns,
-    fields: Vec<FieldColumn>,
-    values: Vec<Value>,
+    view: RecordView,
+    plan: RecordPlan,
     counters: Option<Arc<UdpCounters>>,
     /// Records and datagrams that earlier sockets were refused.
     refused_before: (u64, u64),
@@ -326,6 +337,7 @@ pub(crate) struct FlowWriter<F> {
     /// Records after which the writer flushes by itself, if it does.
     flush_at: u64,
     keeps_old: bool,
+    state: PhantomData<fn(&F)>,
 }
 
 /// What became of the records that a writer has received.
@@ -359,20 +371,11 @@ enum Out {
     /// Nothing has been written yet, so a refused run leaves an existing file unchanged.
     Waiting(Option<Opened>),
     Records(Box<dyn RecordWriter>),
-    Csv(Box<csv::Writer<Box<dyn Write + Send>>>),
-    JsonLines(Box<dyn Write + Send>),
 }
 
-impl<F: FlowState + SourceDirection> FlowWriter<F> {
-    /// Returns a writer of records to an open destination. `view` is for applications with
-    /// accounting records. Only these records have fields, and formats other than CSV and JSON
-    /// lines.
-    pub(crate) fn new(
-        opened: Opened,
-        view: Option<RecordView<F>>,
-        columns: WrittenColumns,
-        groups: &FieldGroups,
-    ) -> Self {
+impl<F: RecordState> FlowWriter<F> {
+    /// Returns a writer of records to an open destination.
+    pub(crate) fn new(opened: Opened, plan: RecordPlan) -> Self {
         let counters = opened.counters.clone();
         let file = if let Raw::File(file, _) = &opened.out { Some(file.clone()) } else { None };
         let flush_at = match (opened.format, &opened.out) {
@@ -384,18 +387,11 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
             _ => FLUSH_RECORDS,
         };
         let out = Out::Waiting(Some(opened));
-        let (columns, state_columns) = match columns {
-            WrittenColumns::Records(columns) => (columns, StateColumns::defaults(&[])),
-            WrittenColumns::States(columns) => (Vec::new(), columns),
-        };
         Self {
             out,
             file,
-            view,
-            columns,
-            state_columns,
-            fields: groups.columns(),
-            values: Vec::new(),
+            view: plan.view(),
+            plan,
             counters,
             refused_before: (0, 0),
             written: 0,
@@ -403,6 +399,7 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
             unflushed: 0,
             flush_at,
             keeps_old: false,
+            state: PhantomData,
         }
     }
 
@@ -414,7 +411,7 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
 
     /// Returns how many records `--where` selected and rejected, if it was given.
     pub(crate) fn filter_counts(&self) -> Option<FilterCounts> {
-        self.view.as_ref().and_then(RecordView::counts)
+        self.view.counts()
     }
 
     /// Returns what became of the records.
@@ -444,10 +441,7 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
     fn begin(&mut self) -> io::Result<()> {
         if let Out::Waiting(opened) = &mut self.out {
             let opened = opened.take().ok_or_else(is_closed)?;
-            self.out = Out::begin(opened, self.view.is_some(), (&self.columns, &self.fields))?;
-            if let Out::Csv(out) = &mut self.out {
-                out.write_record(self.state_columns.names())?;
-            }
+            self.out = Out::begin(opened, &self.plan)?;
         }
         Ok(())
     }
@@ -460,8 +454,6 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
         self.note_records();
         match &mut self.out {
             Out::Records(out) => out.flush()?,
-            Out::Csv(out) => out.flush()?,
-            Out::JsonLines(out) => out.flush()?,
             Out::Waiting(_) => {}
         }
         self.flushed = self.written;
@@ -496,36 +488,17 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
     }
 
     fn write_one(&mut self, record: &FlowRecord<F>) -> io::Result<()> {
+        let Some(row) = self.view.of(record) else { return Ok(()) };
         // Writing begins with the first record that is selected.
-        let is_waiting = matches!(self.out, Out::Waiting(_));
-        if let Some(view) = &mut self.view {
-            let Some((row, fields)) = view.of(record) else { return Ok(()) };
-            if is_waiting && let Out::Waiting(opened) = &mut self.out {
-                let opened = opened.take().ok_or_else(is_closed)?;
-                self.out = Out::begin(opened, true, (&self.columns, &self.fields))?;
-            }
-            self.written += 1;
-            self.unflushed += 1;
-            return match &mut self.out {
-                Out::Records(out) => out.write_with(&row, fields),
-                _ => Err(is_closed()),
-            };
+        if let Out::Waiting(opened) = &mut self.out {
+            let opened = opened.take().ok_or_else(is_closed)?;
+            self.out = Out::begin(opened, &self.plan)?;
         }
-        self.begin()?;
         self.written += 1;
         self.unflushed += 1;
-        self.values.clear();
-        record.state.values(&mut self.values);
-        let values = self.state_columns.values(record, &self.values);
         match &mut self.out {
-            Out::Csv(out) => Ok(out.write_record(values.map(|value| value.text()))?),
-            Out::JsonLines(out) => {
-                let names = self.state_columns.names().map(str::to_owned);
-                let line: serde_json::Map<_, _> = names.zip(values.map(|value| value.json())).collect();
-                serde_json::to_writer(&mut *out, &line)?;
-                out.write_all(b"\n")
-            }
-            Out::Records(_) | Out::Waiting(_) => Ok(()),
+            Out::Records(out) => out.write(row),
+            Out::Waiting(_) => Err(is_closed()),
         }
     }
 
@@ -541,23 +514,19 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
 }
 
 impl Out {
-    /// Begins to write records, which are `accounted` unless they are states of an application.
-    fn begin(
-        opened: Opened,
-        accounted: bool,
-        (columns, fields): (&[&'static RecordColumn], &[FieldColumn]),
-    ) -> io::Result<Self> {
+    /// Begins to write records.
+    fn begin(opened: Opened, plan: &RecordPlan) -> io::Result<Self> {
         let Opened { out, format, .. } = opened;
-        let (columns, fields) = (columns.to_vec(), fields.to_vec());
+        let (schema, columns) = (&plan.schema, plan.columns.clone());
         let out: Box<dyn Write + Send> = match out {
             #[cfg(feature = "parquet")]
             Raw::File(file, _) if format == Format::Parquet => {
-                let writer = ParquetWriter::with_fields(file, columns, &fields)?;
+                let writer = ParquetWriter::new(file, columns)?;
                 return Ok(Self::Records(Box::new(writer)));
             }
             #[cfg(feature = "parquet")]
             Raw::Held(bytes, _) if format == Format::Parquet => {
-                let writer = ParquetWriter::with_fields(bytes, columns, &fields)?;
+                let writer = ParquetWriter::new(bytes, columns)?;
                 return Ok(Self::Records(Box::new(writer)));
             }
             Raw::File(file, compression) => Box::new(PackedFile::new(file, compression)?),
@@ -565,40 +534,36 @@ impl Out {
             Raw::Udp(udp) => {
                 return Ok(Self::Records(match format {
                     Format::Ipfix => {
-                        let writer = IpfixWriter::new(udp, 0).with_fields(&fields);
+                        let writer = IpfixWriter::new(udp, 0, &plan.all_columns());
                         Box::new(writer.for_datagrams(DATAGRAM_BYTES))
                     }
-                    _ => Box::new(Netflow9Writer::new(udp)),
+                    _ => Box::new(Netflow9Writer::new(udp, schema).map_err(io::Error::other)?),
                 }));
             }
             Raw::Other(out) => out,
         };
-        Ok(match (format, accounted) {
-            (Format::Csv, false) => Self::Csv(Box::new(csv::Writer::from_writer(out))),
-            (_, false) => Self::JsonLines(out),
-            (Format::Csv, _) => Self::Records(Box::new(CsvWriter::new(out, columns).with_fields(fields))),
-            (Format::Jsonl, _) => {
-                Self::Records(Box::new(JsonWriter::new(out, columns).with_fields(fields)))
-            }
-            (Format::Ipfix, _) => Self::Records(Box::new(IpfixWriter::new(out, 0).with_fields(&fields))),
-            (Format::Netflow9, _) => Self::Records(Box::new(Netflow9Writer::new(out))),
-            (Format::Zeek, _) => Self::Records(Box::new(ZeekWriter::new(out).with_fields(fields))),
-            (Format::Eve, _) => Self::Records(Box::new(EveWriter::new(out).with_fields(fields))),
+        Ok(Self::Records(match format {
+            Format::Csv => Box::new(CsvWriter::new(out, columns)),
+            Format::Jsonl => Box::new(JsonWriter::new(out, columns)),
+            Format::Ipfix => Box::new(IpfixWriter::new(out, 0, &plan.all_columns())),
+            Format::Netflow9 => Box::new(Netflow9Writer::new(out, schema).map_err(io::Error::other)?),
+            Format::Zeek => Box::new(ZeekWriter::new(out, schema, &columns).map_err(io::Error::other)?),
+            Format::Eve => Box::new(EveWriter::new(out, schema, &columns).map_err(io::Error::other)?),
             #[cfg(feature = "arrow")]
-            (Format::Arrow, _) => Self::Records(Box::new(ArrowWriter::new(out, columns, &fields)?)),
+            Format::Arrow => Box::new(ArrowWriter::new(out, columns)?),
             #[cfg(not(feature = "arrow"))]
-            (Format::Arrow, _) => return Err(is_closed()),
-            (Format::Parquet, _) => {
+            Format::Arrow => return Err(is_closed()),
+            Format::Parquet => {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidInput,
                     "Parquet is written to files, not to standard output",
                 ));
             }
-        })
+        }))
     }
 }
 
-impl<F: FlowState + SourceDirection> RecordSink<F> for FlowWriter<F> {
+impl<F: RecordState> RecordSink<F> for FlowWriter<F> {
     fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
         self.write_all(records).map_err(|error| SinkError(Box::new(error)))
     }

@@ -38,7 +38,6 @@ mod rule_file;
 #[cfg(target_os = "linux")]
 mod service_manager;
 mod signals;
-mod state_columns;
 mod terminal_text;
 mod topology;
 mod verbs;

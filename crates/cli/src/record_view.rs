@@ -1,25 +1,22 @@
-//! Turns the state of a flow into the record that users read: its columns, its additional fields,
-//! and whether `--where` selects it.
+//! Turns the state of a flow into the record that users read: its columns, and whether `--where`
+//! selects it.
 
 use std::str::FromStr;
 
-use flowloom::apps::accounting::fields::{FieldColumn, FieldGroup, FieldSet, FieldValue, all_columns};
-use flowloom::apps::accounting::{Accounted, AccountingRecord, RecordColumn};
+use flowloom::apps::RecordState;
+use flowloom::apps::accounting::Accounted;
+use flowloom::apps::record::{Group, GroupSet, Row, Schema, SchemaColumn};
 use flowloom::engine::FlowRecord;
-use flowloom::engine::record::Column;
+use flowloom::flow_key::FlowKey;
 use flowloom_export::RecordFilter;
 
-use crate::state_columns::StateColumns;
+use crate::flow_file::Format;
 
 /// Returns the accounting record in the state of a flow, for applications that keep one.
 pub(crate) type AccountOf<F> = fn(&F) -> Option<&Accounted>;
 
 /// Returns the protocol label of a flow, for applications that label flows.
 pub(crate) type LabelOf<F> = fn(&F) -> Option<&'static str>;
-
-/// Appends the values of all additional fields in the state of a flow, for applications that keep
-/// them.
-pub(crate) type FieldsOf<F> = fn(&F, &mut Vec<FieldValue>);
 
 /// Names of columns as typed. The application determines which names are valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,48 +31,10 @@ impl FromStr for Columns {
     }
 }
 
-/// The columns that a run writes.
-#[derive(Clone, Debug)]
-pub(crate) enum WrittenColumns {
-    /// Columns of accounting records.
-    Records(Vec<&'static RecordColumn>),
-    /// Columns of records of other applications.
-    States(StateColumns),
-}
-
-impl WrittenColumns {
-    /// Returns the columns with these names, or the default ones. `state` has the state columns of
-    /// an application without accounting records.
-    ///
-    /// # Errors
-    ///
-    /// A message with the unknown name and the valid names.
-    pub(crate) fn of(columns: Option<&Columns>, state: Option<&[Column]>) -> Result<Self, String> {
-        let names = match (columns, state) {
-            (None, None) => return Ok(Self::Records(RecordColumn::defaults().collect())),
-            (None, Some(state)) => return Ok(Self::States(StateColumns::defaults(state))),
-            (Some(Columns(names)), Some(state)) => {
-                return StateColumns::named(names, state).map(Self::States);
-            }
-            (Some(Columns(names)), None) => names,
-        };
-        if *names == ["all"] {
-            return Ok(Self::Records(RecordColumn::ALL.iter().collect()));
-        }
-        let named = |name: &String| {
-            RecordColumn::named(name).ok_or_else(|| {
-                let names: Vec<&str> = RecordColumn::ALL.iter().map(|column| column.name).collect();
-                format!("unknown column '{name}'\n  use {}, or `all`", names.join(", "))
-            })
-        };
-        names.iter().map(named).collect::<Result<_, _>>().map(Self::Records)
-    }
-}
-
-/// Groups of additional fields, in the order of their columns.
-#[derive(Clone, Debug, Default)]
+/// Groups of additional fields as typed.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FieldGroups {
-    groups: Vec<FieldGroup>,
+    groups: GroupSet,
     /// The user did not name groups one by one, so a format may omit some.
     is_all: bool,
 }
@@ -86,66 +45,119 @@ impl FromStr for FieldGroups {
     /// Parses a list of names, or `all`.
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "all" {
-            return Ok(Self { groups: FieldGroup::ALL.to_vec(), is_all: true });
+            return Ok(Self { groups: GroupSet::FIELDS, is_all: true });
         }
         let named = |name: &str| {
-            FieldGroup::named(name.trim()).ok_or_else(|| {
-                let names = FieldGroup::ALL.map(FieldGroup::name).join(", ");
+            Group::field(name.trim()).ok_or_else(|| {
+                let names = Group::FIELDS.map(Group::name).join(", ");
                 format!("unknown group of fields '{}'\n  use {names}, or `all`", name.trim())
             })
         };
-        let asked: Vec<FieldGroup> = text.split(',').map(named).collect::<Result<_, _>>()?;
-        let groups = FieldGroup::ALL.into_iter().filter(|group| asked.contains(group)).collect();
+        let groups = text.split(',').map(named).collect::<Result<_, _>>()?;
         Ok(Self { groups, is_all: false })
     }
 }
 
 impl FieldGroups {
-    /// Returns the columns of the groups.
-    pub(crate) fn columns(&self) -> Vec<FieldColumn> {
-        self.groups.iter().flat_map(|group| group.columns()).collect()
-    }
-
     /// Returns the groups.
-    pub(crate) fn groups(&self) -> &[FieldGroup] {
-        &self.groups
+    pub(crate) fn groups(self) -> GroupSet {
+        self.groups
     }
 
     /// Returns whether the user typed `all`.
-    pub(crate) fn is_all(&self) -> bool {
+    pub(crate) fn is_all(self) -> bool {
         self.is_all
-    }
-
-    /// Returns the groups that a run keeps: these groups, and those that a filter reads.
-    pub(crate) fn with_those_of(&self, filter: Option<&Where>) -> FieldSet {
-        let read = filter.map(|Where(filter)| filter.field_indexes()).unwrap_or_default();
-        let groups =
-            FieldGroup::ALL.into_iter().flat_map(|group| group.columns().into_iter().map(move |_| group));
-        let read = groups.enumerate().filter(|(index, _)| read.contains(index)).map(|(_, group)| group);
-        self.groups.iter().copied().chain(read).collect()
-    }
-
-    /// Returns the positions of the groups' values among the values of all fields.
-    fn indexes(&self) -> Vec<usize> {
-        let groups =
-            FieldGroup::ALL.into_iter().flat_map(|group| group.columns().into_iter().map(move |_| group));
-        groups
-            .enumerate()
-            .filter(|(_, group)| self.groups.contains(group))
-            .map(|(index, _)| index)
-            .collect()
     }
 }
 
-/// An expression that selects records by their columns and all additional fields.
-#[derive(Clone, Debug)]
-pub(crate) struct Where(pub(crate) RecordFilter);
+/// An expression that selects records, as typed. The application determines which names are valid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Where(String);
 
 impl FromStr for Where {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        RecordFilter::parse(text, &all_columns()).map(Self).map_err(|error| error.to_string())
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// What a run selects and writes of its records.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordPlan {
+    pub(crate) schema: Schema,
+    /// The columns to write, for formats that have those of a user.
+    pub(crate) columns: Vec<SchemaColumn>,
+    /// The groups of additional fields to write.
+    asked: GroupSet,
+    filter: Option<RecordFilter>,
+}
+
+impl RecordPlan {
+    /// Returns the plan for the records of a state, with the options `--columns`, `--fields` and
+    /// `--where`, in a format if they are written.
+    ///
+    /// # Errors
+    ///
+    /// A message that names the option, what is wrong, and what is valid.
+    pub(crate) fn new<F: RecordState>(
+        columns: Option<&Columns>,
+        fields: FieldGroups,
+        filter: Option<&Where>,
+        format: Option<Format>,
+    ) -> Result<Self, String> {
+        let (schema, asked) = (F::schema(), fields.groups);
+        if let Some(format) = format {
+            format.check(&schema)?;
+        }
+        let columns = match columns {
+            None => schema.of_groups(GroupSet::SHOWN.union(asked)),
+            Some(Columns(names)) if *names == ["all"] => {
+                schema.of_groups(GroupSet::FIELDS.complement().union(asked))
+            }
+            Some(Columns(names)) => {
+                let named = schema.select(names);
+                let mut columns = named.map_err(|error| format!("--columns: {error}, or `all`"))?;
+                columns.extend(schema.of_groups(asked));
+                columns
+            }
+        };
+        let parse = |Where(text): &Where| {
+            RecordFilter::parse(text, &schema).map_err(|error| format!("--where: {error}"))
+        };
+        let filter = filter.map(parse).transpose()?;
+        Ok(Self { schema, columns, asked, filter })
+    }
+
+    /// Returns the columns of a format that has all columns for which it has a place.
+    pub(crate) fn all_columns(&self) -> Vec<SchemaColumn> {
+        self.schema.of_groups(GroupSet::FIELDS.complement().union(self.asked))
+    }
+
+    /// Returns the groups of columns that are written or read by the filter.
+    pub(crate) fn groups(&self) -> GroupSet {
+        let written: GroupSet = self.columns.iter().map(|found| found.column.group).collect();
+        written.union(self.filter.as_ref().map(RecordFilter::groups).unwrap_or_default())
+    }
+
+    /// Returns the names of the columns for which a format has no place, other than those of every
+    /// accounting record.
+    pub(crate) fn left_by(&self, format: Format) -> Vec<&'static str> {
+        let is_left = |found: &&SchemaColumn| {
+            !matches!(found.column.group, Group::Default | Group::Extra | Group::Internal)
+                && !format.takes(&found.column)
+        };
+        self.columns.iter().filter(is_left).map(|found| found.column.name).collect()
+    }
+
+    /// Returns the view of the records.
+    pub(crate) fn view(&self) -> RecordView {
+        RecordView {
+            filter: self.filter.clone(),
+            groups: self.groups(),
+            row: Row::new(FlowKey::from_words([0; 6])),
+            counts: FilterCounts::default(),
+        }
     }
 }
 
@@ -158,59 +170,31 @@ pub(crate) struct FilterCounts {
 
 /// Turns the states of flows into records.
 #[derive(Debug)]
-pub(crate) struct RecordView<F> {
-    account: AccountOf<F>,
-    fields: Option<FieldsOf<F>>,
+pub(crate) struct RecordView {
     filter: Option<RecordFilter>,
-    shown: Vec<usize>,
-    /// The values of all fields of the current record, and of the visible ones.
-    values: Vec<FieldValue>,
-    row: Vec<FieldValue>,
+    groups: GroupSet,
+    /// The values of the current record.
+    row: Row,
     counts: FilterCounts,
 }
 
-impl<F> RecordView<F> {
-    /// Returns a view of states that contain these accounting records. `fields` is required if the
-    /// view shows fields or the filter reads them.
-    pub(crate) fn new(
-        account: AccountOf<F>,
-        fields: Option<FieldsOf<F>>,
-        filter: Option<Where>,
-        shown: &FieldGroups,
-    ) -> Self {
-        let filter = filter.map(|Where(filter)| filter);
-        debug_assert!(
-            fields.is_some()
-                || (shown.groups.is_empty() && !filter.as_ref().is_some_and(RecordFilter::reads_fields)),
-            "an application without fields shows none"
-        );
-        Self {
-            account,
-            fields,
-            filter,
-            shown: shown.indexes(),
-            values: Vec::new(),
-            row: Vec::new(),
-            counts: FilterCounts::default(),
-        }
-    }
-
-    /// Returns the record of a flow with its visible fields, or `None` if the filter rejects it.
-    pub(crate) fn of(&mut self, record: &FlowRecord<F>) -> Option<(AccountingRecord, &[FieldValue])> {
-        let row = AccountingRecord::of(&record.key, (self.account)(&record.state)?, record.ended);
-        self.values.clear();
-        let reads_fields = self.filter.as_ref().is_some_and(RecordFilter::reads_fields);
-        if let (Some(fields), true) = (self.fields, reads_fields || !self.shown.is_empty()) {
-            fields(&record.state, &mut self.values);
-        }
-        if self.filter.as_ref().is_some_and(|filter| !filter.matches(&row, &self.values)) {
+impl RecordView {
+    /// Returns the record of a flow, or `None` if the filter rejects it.
+    pub(crate) fn of<F: RecordState>(&mut self, record: &FlowRecord<F>) -> Option<&Row> {
+        self.row.key = record.key;
+        self.row.values.clear();
+        record.state.record_values(&record.key, record.ended, self.groups, &mut self.row.values);
+        if self.filter.as_ref().is_some_and(|filter| !filter.matches(&self.row)) {
             self.counts.passed_over += 1;
             return None;
         }
         self.counts.matched += 1;
-        self.row.clear();
-        self.row.extend(self.shown.iter().filter_map(|&index| self.values.get(index)).cloned());
-        Some((row, &self.row))
+        Some(&self.row)
+    }
+
+    /// Returns whether the filter selects the record of a flow.
+    pub(crate) fn selects<F: RecordState>(&mut self, record: &FlowRecord<F>) -> bool {
+        self.filter.is_none() || self.of(record).is_some()
     }
 
     /// Returns the counts of the filter, if there is one.
@@ -221,40 +205,65 @@ impl<F> RecordView<F> {
 
 #[cfg(test)]
 mod tests {
+    use flowloom::apps::accounting::fields::{AllFields, Detailed};
+    use flowloom::apps::{L7Flow, NoState, TcpFlow};
+
     use super::*;
 
-    #[test]
-    fn columns_are_named() {
-        let columns = |text: &str| match WrittenColumns::of(Some(&text.parse().unwrap()), None)? {
-            WrittenColumns::Records(columns) => Ok(columns.len()),
-            WrittenColumns::States(_) => Err(String::from("columns of states")),
-        };
-        assert_eq!(columns("source, end_reason"), Ok(2));
-        assert_eq!(columns("all"), Ok(RecordColumn::ALL.len()));
-        assert!(columns("source,lowest").unwrap_err().contains("unknown column 'lowest'"));
+    type All = Detailed<AllFields>;
+
+    fn plan<F: RecordState>(
+        columns: Option<&str>,
+        fields: &str,
+        filter: Option<&str>,
+        format: Option<Format>,
+    ) -> Result<RecordPlan, String> {
+        let columns = columns.map(|text| text.parse::<Columns>().unwrap());
+        let fields = if fields.is_empty() { FieldGroups::default() } else { fields.parse()? };
+        let filter = filter.map(|text| text.parse::<Where>().unwrap());
+        RecordPlan::new::<F>(columns.as_ref(), fields, filter.as_ref(), format)
+    }
+
+    fn names(plan: Result<RecordPlan, String>) -> Vec<&'static str> {
+        plan.unwrap().columns.iter().map(|found| found.column.name).collect()
     }
 
     #[test]
-    fn groups_of_fields_stand_in_one_order() {
-        let groups = |text: &str| text.parse::<FieldGroups>().unwrap();
-        let names = |groups: &FieldGroups| -> Vec<&str> {
-            groups.columns().iter().map(|column| column.name).collect()
-        };
-        assert_eq!(names(&groups("handshake,splt")), names(&groups("splt, handshake,splt")));
-        assert_eq!(
-            names(&groups("splt,handshake")),
-            ["first_sizes", "handshake_rtt", "handshake_answer", "handshake_ack"]
-        );
-        assert_eq!(groups("all").columns(), all_columns());
-        assert_eq!(groups("all").indexes().len(), all_columns().len());
-        let all = all_columns();
-        for group in ["sizes", "gaps,tcp", "splt,handshake"] {
-            let groups = groups(group);
-            let found: Vec<FieldColumn> = groups.indexes().into_iter().map(|index| all[index]).collect();
-            assert_eq!(found, groups.columns(), "{group}");
+    fn columns_are_named_and_fields_stand_behind_them_in_one_order() {
+        assert_eq!(names(plan::<Accounted>(Some("source, end_reason"), "", None, None)).len(), 2);
+        let all = names(plan::<Accounted>(Some("all"), "", None, None));
+        assert_eq!(all.len(), Accounted::schema().columns().len());
+        let expected = ["packets", "first_sizes", "handshake_rtt", "handshake_answer", "handshake_ack"];
+        for fields in ["handshake,splt", "splt, handshake,splt"] {
+            assert_eq!(names(plan::<All>(Some("packets"), fields, None, None)), expected);
         }
-        assert!(
-            "sizes,jitter".parse::<FieldGroups>().unwrap_err().contains("unknown group of fields 'jitter'")
-        );
+        let named = plan::<All>(Some("tls_sni,source"), "", Some("dns_query == a"), None).unwrap();
+        assert!(named.groups().contains(Group::Tls) && named.groups().contains(Group::Dns));
+        assert!(!named.groups().contains(Group::Http) && !named.groups().contains(Group::Extra));
+    }
+
+    #[test]
+    fn errors_name_the_option_and_what_is_valid() {
+        for (refused, parts) in [
+            (
+                plan::<Accounted>(Some("source,lowest"), "", None, None),
+                ["--columns: unknown column 'lowest'", "or `all`"],
+            ),
+            (
+                plan::<All>(None, "sizes,jitter", None, None),
+                ["unknown group of fields 'jitter'", "handshake"],
+            ),
+            (
+                plan::<NoState>(None, "", Some("packets > 1"), None),
+                ["--where: column 1: unknown name 'packets'", "port"],
+            ),
+            (plan::<TcpFlow>(None, "", None, Some(Format::Eve)), ["EVE", "ip_bytes"]),
+        ] {
+            let why = refused.unwrap_err();
+            assert!(parts.iter().all(|part| why.contains(part)), "{why}");
+        }
+        assert!(plan::<L7Flow>(None, "", Some("l7_protocol == dns"), Some(Format::Ipfix)).is_ok());
+        let left = plan::<TcpFlow>(None, "", None, None).unwrap().left_by(Format::Ipfix);
+        assert_eq!(left, ["tcp_state", "order_digest"]);
     }
 }

@@ -138,8 +138,8 @@ fn what_does_not_go_together_is_refused() {
     refused(&["--flows", &flows, "--where", "byts > 1"], &["column 1", "unknown name 'byts'"]);
     refused(&["--flows", &flows, "--where", "bytes > 1 and"], &["column 14", "expected a comparison"]);
     refused(
-        &["--flows", &flows, "--app", "tcp-tracker", "--where", "bytes > 1"],
-        &["--where is for --app accounting"],
+        &["--flows", &flows, "--app", "tcp-tracker", "--where", "ip_byte > 1"],
+        &["--where: column 1: unknown name 'ip_byte'", "tcp_state", "duration"],
     );
     refused(&["--flows", &flows, "--app", "l7", "--fields", "tcp"], &["--fields is for --app accounting"]);
     let part = folder.path("p.part");

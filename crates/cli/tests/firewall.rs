@@ -172,7 +172,11 @@ fn mistakes_of_usage_are_found_before_anything_runs() {
             &["made: the classifier needs", "raise the limit"],
         ),
         (&["--active-timeout", "5"], 2, &["--active-timeout is for --app accounting"]),
-        (&["--app", "null", "--flows", "x.ipfix"], 2, &["--flows x.ipfix is for --app accounting"]),
+        (
+            &["--app", "null", "--flows", "x.nf9"],
+            2,
+            &["NetFlow v9 is for --app accounting", "ip_bytes", ".ipfix"],
+        ),
         (&["--listen", "0.0.0.0:0"], 2, &["--listen-publicly"]),
         (&["--listen-publicly"], 2, &["--listen"]),
         (

@@ -99,9 +99,39 @@ fn top_sums_records_up_by_the_protocol_that_they_are_named() {
         assert_eq!(rows, all, "{more:?}");
     }
     assert_eq!(top(&["--where", "http_host != x and destination_port == 5060"]), named(&[("sip", 1)]));
+    assert_eq!(top(&["--where", "l7_protocol == http and http_method == GET"]), named(&[("http", 2)]));
     let patterns = folder.write("mine.pat", b"mine\n^mine.+payload\n");
     assert_eq!(top(&["--patterns", &patterns])[0].0, "unidentified");
     flowloom(["top", path, "--patterns", &patterns]).ends(2).says(&["add --by l7"]);
+}
+
+#[test]
+fn labels_are_selected_and_written_in_every_format_with_a_place_for_them() {
+    let folder = Folder::new();
+    let file = capture(&[
+        (1, 4001, 9, 80, 6, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
+        (2, 4002, 9, 5060, 17, b"INVITE sip:b@example.org SIP/2.0\r\n\r\n"),
+    ]);
+    let path = &folder.write("talk.pcap", &file);
+    for name in ["f.csv", "f.jsonl", "f.arrows", "f.parquet", "f.ipfix"] {
+        let flows = &folder.path(name);
+        let line = ["replay", path, "--format", "json", "--app", "l7", "--flows", flows];
+        let run = flowloom([&line[..], &["--where", "l7_protocol == sip and total_packets == 1"]].concat());
+        let document = run.ends(0).json();
+        let records = &document["records"];
+        assert_eq!((number(records, "written"), number(records, "passed_over")), (1, 1), "{name}");
+        let bytes = std::fs::read(flows).unwrap();
+        let has = |text: &str| bytes.windows(text.len()).any(|found| found == text.as_bytes());
+        assert!(has("sip") && !has("http"), "{name}");
+        assert_eq!(has("l7_confidence"), name != "f.ipfix", "{name}");
+    }
+    let ipfix = flowloom(["replay", path, "--app", "l7", "--flows", &folder.path("f.ipfix")]);
+    ipfix.ends(0).says(&["IPFIX cannot hold l7_state, l7_confidence"]);
+    let columns = ["--columns", "l7_protocol,source_port"];
+    let flows = &folder.path("some.csv");
+    flowloom([&["replay", path, "--app", "l7", "--flows", flows, "--sort"][..], &columns].concat()).ends(0);
+    let text = std::fs::read_to_string(flows).unwrap();
+    assert_eq!(text, "l7_protocol,source_port\nhttp,4001\nsip,4002\n");
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     collector.set_read_timeout(Some(Duration::from_millis(500)))?;
     let udp = UdpCollector::connect(collector.local_addr()?, UdpOptions::default())?;
     let sent = udp.counters();
-    let mut writer = Netflow9Writer::new(udp);
+    let mut writer = Netflow9Writer::new(udp, &AccountingRecord::schema())?;
 
     // `CaptureSet` reads captures instead, and `PacketPort` interfaces.
     let mix = MixConfig { flows: 300, packets: 20_000, ..MixConfig::default() };
@@ -35,7 +35,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     for flow in &report.flows {
         let record = AccountingRecord::of(&flow.key, &flow.state, flow.ended);
         packets += record.packets + record.reverse_packets;
-        writer.write(&record)?;
+        writer.write(&record.row())?;
     }
     writer.finish()?;
 

@@ -27,8 +27,7 @@ use arrow_array::{Array as _, ArrayRef, RecordBatch};
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaBuilder, TimeUnit};
-use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
-use flowloom_apps::accounting::{AccountingRecord, RecordColumn, RecordValue};
+use flowloom_record::{Kind, Row, SchemaColumn, Value};
 
 use crate::RecordWriter;
 
@@ -44,8 +43,8 @@ const PART_COLUMNS: [(&str, DataType); 4] = [
     ("about", DataType::Utf8),
 ];
 
-/// A column that is being filled.
-enum Column {
+/// The values of a column that is being filled.
+enum Builder {
     Text(StringBuilder),
     /// Nanoseconds since 1970, UTC.
     Time(TimestampNanosecondBuilder),
@@ -53,14 +52,14 @@ enum Column {
     Narrow(UInt32Builder),
 }
 
-impl Column {
-    /// Returns an empty column for values of a unit.
-    fn of(unit: &str) -> Self {
-        match unit {
-            "ns since 1970" => Self::Time(TimestampNanosecondBuilder::new().with_timezone("UTC")),
-            "packets" | "bytes" | "ns" => Self::Wide(UInt64Builder::new()),
-            "number" | "bits" => Self::Narrow(UInt32Builder::new()),
-            _ => Self::Text(StringBuilder::new()),
+impl Builder {
+    /// Returns an empty column for values of a kind.
+    fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Time => Self::Time(TimestampNanosecondBuilder::new().with_timezone("UTC")),
+            Kind::Packets | Kind::Bytes | Kind::Duration | Kind::Digest => Self::Wide(UInt64Builder::new()),
+            Kind::Port | Kind::Protocol | Kind::Number | Kind::Bits => Self::Narrow(UInt32Builder::new()),
+            Kind::Address | Kind::Word(_) | Kind::Text => Self::Text(StringBuilder::new()),
         }
     }
 
@@ -97,18 +96,10 @@ impl Column {
         }
     }
 
-    fn push(&mut self, value: RecordValue) {
+    fn push(&mut self, value: &Value) {
         match value {
-            RecordValue::Number(number) | RecordValue::Bits(number) => self.push_number(Some(number)),
-            RecordValue::None => self.push_number(None),
-            text => self.push_text(&text),
-        }
-    }
-
-    fn push_field(&mut self, value: &FieldValue) {
-        match value {
-            FieldValue::Number(number) => self.push_number(Some(*number)),
-            FieldValue::None => self.push_number(None),
+            Value::Number(number) | Value::Bits(number) => self.push_number(Some(*number)),
+            Value::None => self.push_number(None),
             text => self.push_text(text),
         }
     }
@@ -132,27 +123,29 @@ struct PartBuilders {
     about: StringBuilder,
 }
 
-/// Writes records as a stream of Arrow: each column with the type that its unit has, missing
+/// Writes records as a stream of Arrow: each column with the type that its kind has, missing
 /// values as nulls.
 ///
 /// # Examples
 ///
 /// ```
-/// use flowloom_apps::accounting::{AccountingRecord, EndedBy, RecordColumn};
+/// use flowloom_apps::accounting::{AccountingRecord, EndedBy};
+/// use flowloom_export::record::GroupSet;
 /// use flowloom_export::{ArrowWriter, RecordWriter};
 /// use flowloom_flow_key::FlowKey;
 ///
 /// let mut stream = Vec::new();
-/// let mut writer = ArrowWriter::new(&mut stream, RecordColumn::defaults().collect(), &[])?;
+/// let columns = AccountingRecord::schema().of_groups(GroupSet::SHOWN);
+/// let mut writer = ArrowWriter::new(&mut stream, columns)?;
 /// let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 40_000, 443, 6);
-/// writer.write(&AccountingRecord::of(&key, &Default::default(), EndedBy::EndOfInput))?;
+/// writer.write(&AccountingRecord::of(&key, &Default::default(), EndedBy::EndOfInput).row())?;
 /// writer.finish()?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct ArrowWriter<W: Write> {
     out: StreamWriter<W>,
-    columns: Vec<(&'static RecordColumn, Column)>,
-    fields: Vec<Column>,
+    /// The positions of the values, and the values.
+    columns: Vec<(usize, Builder)>,
     part: Option<PartBuilders>,
     schema: Arc<Schema>,
     rows: usize,
@@ -176,13 +169,13 @@ pub(crate) fn other(error: ArrowError) -> io::Error {
 }
 
 impl<W: Write> ArrowWriter<W> {
-    /// Returns a writer of these columns, and of further fields behind them.
+    /// Returns a writer of these columns.
     ///
     /// # Errors
     ///
     /// What `out` says to the schema, which is written at once.
-    pub fn new(out: W, columns: Vec<&'static RecordColumn>, fields: &[FieldColumn]) -> io::Result<Self> {
-        Self::begin(out, columns, fields, None)
+    pub fn new(out: W, columns: Vec<SchemaColumn>) -> io::Result<Self> {
+        Self::begin(out, &columns, None)
     }
 
     /// Returns a writer of a part: of these columns, and those of flows that go on beyond it.
@@ -190,20 +183,16 @@ impl<W: Write> ArrowWriter<W> {
     /// # Errors
     ///
     /// What `out` says to the schema, which is written at once.
-    pub fn of_part(out: W, columns: Vec<&'static RecordColumn>) -> io::Result<Self> {
-        Self::begin(out, columns, &[], Some(PartBuilders::default()))
+    pub fn of_part(out: W, columns: Vec<SchemaColumn>) -> io::Result<Self> {
+        Self::begin(out, &columns, Some(PartBuilders::default()))
     }
 
-    fn begin(
-        out: W,
-        columns: Vec<&'static RecordColumn>,
-        fields: &[FieldColumn],
-        part: Option<PartBuilders>,
-    ) -> io::Result<Self> {
+    fn begin(out: W, columns: &[SchemaColumn], part: Option<PartBuilders>) -> io::Result<Self> {
         let field = |name: &str, data_type| Field::new(name, data_type, true);
-        let of_records = columns.iter().map(|column| (column.name, Column::of(column.unit)));
-        let of_fields = fields.iter().map(|column| (column.name, Column::of(column.unit)));
-        let all = of_records.chain(of_fields).map(|(name, column)| field(name, column.data_type()));
+        let names = columns.iter().map(|found| found.column.name);
+        let columns: Vec<(usize, Builder)> =
+            columns.iter().map(|found| (found.index, Builder::of(found.column.kind))).collect();
+        let all = names.zip(&columns).map(|(name, (_, builder))| field(name, builder.data_type()));
         let of_part = PART_COLUMNS.into_iter().filter(|_| part.is_some());
         let all: Vec<Field> = all.chain(of_part.map(|(name, data_type)| field(name, data_type))).collect();
         let (key, value) = VERSION;
@@ -211,9 +200,7 @@ impl<W: Write> ArrowWriter<W> {
         schema.metadata_mut().insert(key.to_owned(), value.to_owned());
         let schema = Arc::new(schema.finish());
         let out = StreamWriter::try_new(out, &schema).map_err(other)?;
-        let columns = columns.into_iter().map(|column| (column, Column::of(column.unit))).collect();
-        let fields = fields.iter().map(|column| Column::of(column.unit)).collect();
-        Ok(Self { out, columns, fields, part, schema, rows: 0 })
+        Ok(Self { out, columns, part, schema, rows: 0 })
     }
 
     /// Writes a flow that goes on beyond the part.
@@ -240,23 +227,14 @@ impl<W: Write> ArrowWriter<W> {
     /// # Errors
     ///
     /// As [`write_fragment`](Self::write_fragment).
-    pub fn write_complete(
-        &mut self,
-        key: &[u8],
-        record: &AccountingRecord,
-        timed_out: bool,
-    ) -> io::Result<()> {
-        self.push_record(record, &[]);
+    pub fn write_complete(&mut self, key: &[u8], row: &Row, timed_out: bool) -> io::Result<()> {
+        self.push_row(row);
         self.count_record(Some((key, timed_out)))
     }
 
-    fn push_record(&mut self, record: &AccountingRecord, fields: &[FieldValue]) {
-        for (column, values) in &mut self.columns {
-            values.push(column.value(record));
-        }
-        let missing = std::iter::repeat(&FieldValue::None);
-        for (column, value) in self.fields.iter_mut().zip(fields.iter().chain(missing)) {
-            column.push_field(value);
+    fn push_row(&mut self, row: &Row) {
+        for (index, values) in &mut self.columns {
+            values.push(row.value(*index));
         }
     }
 
@@ -279,8 +257,7 @@ impl<W: Write> ArrowWriter<W> {
         part.state.append_option(fragment.map(|(_, state)| state));
         part.timed_out.append_null();
         part.about.append_option(about);
-        let of_records = self.columns.iter_mut().map(|(_, column)| column);
-        of_records.chain(&mut self.fields).for_each(|column| column.push_number(None));
+        self.columns.iter_mut().for_each(|(_, column)| column.push_number(None));
         self.count_row()
     }
 
@@ -293,9 +270,8 @@ impl<W: Write> ArrowWriter<W> {
         if std::mem::take(&mut self.rows) == 0 {
             return Ok(());
         }
-        let of_records = self.columns.iter_mut().map(|(_, column)| column.finish());
-        let mut arrays: Vec<ArrayRef> = of_records.collect();
-        arrays.extend(self.fields.iter_mut().map(Column::finish));
+        let mut arrays: Vec<ArrayRef> =
+            self.columns.iter_mut().map(|(_, column)| column.finish()).collect();
         if let Some(PartBuilders { key, state, timed_out, about }) = &mut self.part {
             let columns: [&mut dyn ArrayBuilder; 4] = [key, state, timed_out, about];
             arrays.extend(columns.map(ArrayBuilder::finish));
@@ -306,12 +282,8 @@ impl<W: Write> ArrowWriter<W> {
 }
 
 impl<W: Write + Send> RecordWriter for ArrowWriter<W> {
-    fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
-        self.write_with(record, &[])
-    }
-
-    fn write_with(&mut self, record: &AccountingRecord, fields: &[FieldValue]) -> io::Result<()> {
-        self.push_record(record, fields);
+    fn write(&mut self, row: &Row) -> io::Result<()> {
+        self.push_row(row);
         self.count_record(None)
     }
 
@@ -370,17 +342,20 @@ pub fn read_fragments(
 
 #[cfg(test)]
 mod tests {
-    use flowloom_apps::accounting::{Accounted, EndedBy};
+    use flowloom_apps::accounting::{Accounted, AccountingRecord, EndedBy};
     use flowloom_flow_key::FlowKey;
+    use flowloom_record::GroupSet;
     use proptest::prelude::*;
 
     use super::*;
 
     fn part(fragments: i32) -> Vec<u8> {
         let mut stream = Vec::new();
-        let mut writer = ArrowWriter::of_part(&mut stream, RecordColumn::defaults().collect()).unwrap();
+        let mut writer =
+            ArrowWriter::of_part(&mut stream, AccountingRecord::schema().of_groups(GroupSet::SHOWN))
+                .unwrap();
         let key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
-        let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::IdleTimeout);
+        let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::IdleTimeout).row();
         writer.write_complete(b"key", &record, true).unwrap();
         for at in 0..fragments {
             writer.write_fragment(&at.to_le_bytes(), b"state").unwrap();
@@ -445,7 +420,7 @@ mod tests {
         assert_eq!(keys, [expected(0), expected(1), expected(2)]);
         let error = read_fragments(&part(3)[..], |_, _, _| Ok(())).unwrap_err();
         assert!(error.to_string().contains("no column part"), "{error}");
-        let mut plain = ArrowWriter::new(Vec::new(), RecordColumn::defaults().collect(), &[]).unwrap();
+        let mut plain = ArrowWriter::new(Vec::new(), Vec::new()).unwrap();
         assert_eq!(plain.write_fragment(b"", b"").unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 

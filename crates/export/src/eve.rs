@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
-use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
-use flowloom_apps::accounting::{AccountingRecord, EndReason};
-use serde_json::{Value, json};
+use flowloom_record::{Column, Row, Schema, SchemaColumn, Value, protocol_name};
+use serde_json::{Value as Json, json};
 
 use crate::RecordWriter;
+use crate::flow_columns::{Flow, FlowColumns, MissingColumns};
 use crate::service::Service;
 
 /// Writes records as events of type `flow`, one JSON object per line, with the names of Suricata's
@@ -19,11 +19,16 @@ use crate::service::Service;
 #[derive(Debug)]
 pub struct EveWriter<W> {
     out: W,
-    fields: Vec<FieldColumn>,
+    flow: FlowColumns,
+    /// The columns of application protocols, and their places.
+    services: Vec<SchemaColumn>,
+    places: Vec<(usize, EvePlace)>,
 }
 
-/// Additional fields and their position in EVE: the object, a nested object, and the key.
-const PLACES: [(&str, &str, Option<&str>, &str); 15] = [
+/// A column and its position in EVE: the object, a nested object, and the key.
+type EvePlace = (&'static str, &'static str, Option<&'static str>, &'static str);
+
+const PLACES: [EvePlace; 15] = [
     ("tls_sni", "tls", None, "sni"),
     ("tls_alpn", "tls", None, "client_alpns"),
     ("tls_ja4", "tls", None, "ja4"),
@@ -41,40 +46,45 @@ const PLACES: [(&str, &str, Option<&str>, &str); 15] = [
     ("ssh_server", "ssh", Some("server"), "software_version"),
 ];
 
-impl<W: Write> EveWriter<W> {
-    /// Returns a writer.
-    pub fn new(out: W) -> Self {
-        Self { out, fields: Vec::new() }
-    }
+fn place_of(column: &Column) -> Option<EvePlace> {
+    PLACES.into_iter().find(|(name, ..)| *name == column.name)
+}
 
-    /// Adds those additional fields that EVE [can hold](Self::takes), for
-    /// [`write_with`](RecordWriter::write_with).
-    #[must_use]
-    pub fn with_fields(self, fields: Vec<FieldColumn>) -> Self {
-        Self { fields, ..self }
+impl<W: Write> EveWriter<W> {
+    /// Returns a writer of records with this schema. Those of `columns` that EVE [has](Self::takes)
+    /// are part of the events, in addition to what every event has.
+    ///
+    /// # Errors
+    ///
+    /// The columns that EVE needs, and the schema lacks.
+    pub fn new(out: W, schema: &Schema, columns: &[SchemaColumn]) -> Result<Self, MissingColumns> {
+        let places = columns.iter().filter_map(|found| Some((found.index, place_of(&found.column)?)));
+        let services = columns.iter().filter(|found| Service::of(&found.column).is_some());
+        Ok(Self {
+            out,
+            flow: FlowColumns::of(schema)?,
+            places: places.collect(),
+            services: services.copied().collect(),
+        })
     }
 }
 
 impl EveWriter<()> {
-    /// Returns whether EVE can hold an additional field.
+    /// Returns whether EVE has a place for an additional field.
     #[must_use]
-    pub fn takes(column: &FieldColumn) -> bool {
-        PLACES.iter().any(|(name, ..)| *name == column.name)
+    pub fn takes(column: &Column) -> bool {
+        place_of(column).is_some()
     }
 }
 
 impl<W: Write + Send> RecordWriter for EveWriter<W> {
-    fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
-        self.write_with(record, &[])
-    }
-
-    fn write_with(&mut self, record: &AccountingRecord, fields: &[FieldValue]) -> io::Result<()> {
-        let mut event = event(record);
-        if let Some(service) = Service::of(&self.fields, fields) {
+    fn write(&mut self, row: &Row) -> io::Result<()> {
+        let mut event = event(row, &self.flow.read(row));
+        if let Some(service) = Service::of_row(&self.services, row) {
             event["app_proto"] = service.suricata.into();
         }
-        for (column, value) in self.fields.iter().zip(fields) {
-            add(&mut event, column, value);
+        for (index, place) in &self.places {
+            add(&mut event, place, row.value(*index));
         }
         serde_json::to_writer(&mut self.out, &event)?;
         self.out.write_all(b"\n")
@@ -85,17 +95,14 @@ impl<W: Write + Send> RecordWriter for EveWriter<W> {
     }
 }
 
-/// Adds an additional field to an event, if it has a value and a position.
-fn add(event: &mut Value, column: &FieldColumn, value: &FieldValue) {
-    let Some((name, object, inner, key)) = PLACES.iter().find(|(name, ..)| *name == column.name) else {
-        return;
-    };
-    let value: Value = match value {
-        FieldValue::Text(text) if *name == "tls_alpn" => text.split(',').collect(),
-        FieldValue::Number(number) => (*number).into(),
-        value => match value.as_text() {
-            Some(text) => text.into(),
-            None => return,
+/// Adds an additional field to an event, if it has a value.
+fn add(event: &mut Json, (name, object, inner, key): &EvePlace, value: &Value) {
+    let value: Json = match value {
+        Value::Text(text) if *name == "tls_alpn" => text.split(',').collect(),
+        value => match (value.number(), value.text()) {
+            (Some(number), _) => number.into(),
+            (None, Some(text)) => text.into(),
+            (None, None) => return,
         },
     };
     match inner {
@@ -111,21 +118,21 @@ fn timestamp(time_ns: u64) -> String {
     text.strip_suffix('Z').map_or(text.clone(), |text| format!("{text}+0000"))
 }
 
-fn event(record: &AccountingRecord) -> Value {
+fn event(row: &Row, record: &Flow) -> Json {
     let [state, reason] = match record.end_reason {
-        EndReason::Fin | EndReason::Reset => ["closed", "shutdown"],
-        EndReason::EndOfInput => [lives(record), "shutdown"],
-        EndReason::NewConnection => [lives(record), "tcp_reuse"],
-        EndReason::Evicted => [lives(record), "forced"],
+        "fin" | "reset" => ["closed", "shutdown"],
+        "end" => [lives(record), "shutdown"],
+        "new_connection" => [lives(record), "tcp_reuse"],
+        "evicted" => [lives(record), "forced"],
         _ => [lives(record), "timeout"],
     };
     let mut event = json!({
         "timestamp": timestamp(record.end_ns),
-        "flow_id": crate::zeek::identity(record) >> 1,
+        "flow_id": crate::zeek::identity(row, record) >> 1,
         "event_type": "flow",
         "src_ip": record.source.to_string(),
         "dest_ip": record.destination.to_string(),
-        "proto": record.protocol_name().map_or_else(|| record.protocol.to_string(), |name| {
+        "proto": protocol_name(record.protocol).map_or_else(|| record.protocol.to_string(), |name| {
             if name == "ipv6-icmp" { String::from("IPv6-ICMP") } else { name.to_ascii_uppercase() }
         }),
         "flow": {
@@ -145,11 +152,11 @@ fn event(record: &AccountingRecord) -> Value {
         event["src_port"] = record.source_port.into();
         event["dest_port"] = record.destination_port.into();
     }
-    let vlans: Vec<u16> = record.vlans.into_iter().flatten().collect();
+    let vlans: Vec<u16> = [record.vlan, record.customer_vlan].into_iter().flatten().collect();
     if !vlans.is_empty() {
         event["vlan"] = vlans.into();
     }
-    if let Some([kind, code]) = record.icmp {
+    if let Some([kind, code]) = record.icmp() {
         event["icmp_type"] = kind.into();
         event["icmp_code"] = code.into();
     }
@@ -159,11 +166,11 @@ fn event(record: &AccountingRecord) -> Value {
     event
 }
 
-fn lives(record: &AccountingRecord) -> &'static str {
+fn lives(record: &Flow) -> &'static str {
     if record.packets > 0 && record.reverse_packets > 0 { "established" } else { "new" }
 }
 
-fn tcp(record: &AccountingRecord) -> Value {
+fn tcp(record: &Flow) -> Json {
     let (to_server, to_client) = (record.tcp_flags & 0xFF, record.reverse_tcp_flags & 0xFF);
     let all = to_server | to_client;
     let mut tcp = json!({

@@ -14,13 +14,15 @@
 //! §6.1.9]. ICMP has an element for type and code, and its ports are 0. A flow's zone is its
 //! `ingressVRFID`. The records of different passes of a looped capture look the same.
 
-use std::io::{self, Write};
-use std::net::IpAddr;
+mod template;
 
-use flowloom_apps::accounting::AccountingRecord;
-use flowloom_apps::accounting::fields::application::text::TEXT_BYTES_MAX;
-use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
+use std::io::{self, Write};
+
 use flowloom_flow_key::IpFamily;
+use flowloom_record::{Row, SchemaColumn, element};
+
+use crate::RecordWriter;
+use template::Template;
 
 /// The size at which a message is closed: small enough for any reader, and large enough that
 /// headers do not matter.
@@ -32,37 +34,8 @@ const MESSAGE_BYTES_MIN_WITH_TEXT: usize = 1280;
 const MESSAGE_HEADER_BYTES: usize = 16;
 const SET_HEADER_BYTES: usize = 4;
 const TEMPLATE_SET: u16 = 2;
-/// The private enterprise number of the reverse elements.
-const REVERSE: u32 = 29305;
-
-/// Information elements with IANA's numbers.
-mod element {
-    pub(super) const OCTET_DELTA_COUNT: u16 = 1;
-    pub(super) const PACKET_DELTA_COUNT: u16 = 2;
-    pub(super) const PROTOCOL_IDENTIFIER: u16 = 4;
-    pub(super) const TCP_CONTROL_BITS: u16 = 6;
-    pub(super) const SOURCE_TRANSPORT_PORT: u16 = 7;
-    pub(super) const SOURCE_IPV4_ADDRESS: u16 = 8;
-    pub(super) const DESTINATION_TRANSPORT_PORT: u16 = 11;
-    pub(super) const DESTINATION_IPV4_ADDRESS: u16 = 12;
-    pub(super) const SOURCE_IPV6_ADDRESS: u16 = 27;
-    pub(super) const DESTINATION_IPV6_ADDRESS: u16 = 28;
-    pub(super) const ICMP_TYPE_CODE_IPV4: u16 = 32;
-    pub(super) const VLAN_ID: u16 = 58;
-    pub(super) const FLOW_END_REASON: u16 = 136;
-    pub(super) const ICMP_TYPE_CODE_IPV6: u16 = 139;
-    pub(super) const FLOW_START_MILLISECONDS: u16 = 152;
-    pub(super) const FLOW_END_MILLISECONDS: u16 = 153;
-    pub(super) const FLOW_START_MICROSECONDS: u16 = 154;
-    pub(super) const FLOW_END_MICROSECONDS: u16 = 155;
-    pub(super) const FLOW_START_NANOSECONDS: u16 = 156;
-    pub(super) const FLOW_END_NANOSECONDS: u16 = 157;
-    pub(super) const INGRESS_VRF_ID: u16 = 234;
-    pub(super) const BIFLOW_DIRECTION: u16 = 239;
-    pub(super) const DOT1Q_VLAN_ID: u16 = 243;
-    pub(super) const DOT1Q_CUSTOMER_VLAN_ID: u16 = 245;
-    pub(super) const LAYER2_OCTET_DELTA_COUNT: u16 = 352;
-}
+/// The numbers of the templates of records of IPv4 and of IPv6.
+const TEMPLATES: [u16; 2] = [256, 257];
 
 /// The precision of the records' times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,13 +49,6 @@ pub enum TimePrecision {
 }
 
 impl TimePrecision {
-    fn elements(self) -> [u16; 2] {
-        match self {
-            Self::Microseconds => [element::FLOW_START_MICROSECONDS, element::FLOW_END_MICROSECONDS],
-            Self::Nanoseconds => [element::FLOW_START_NANOSECONDS, element::FLOW_END_NANOSECONDS],
-        }
-    }
-
     /// Returns a time in the format of NTP: seconds since 1900, which wrap in 2036, and their
     /// fraction. Microseconds leave the lowest eleven bits of the fraction zero. The fraction is
     /// rounded up, so that a reader that truncates gets the exact time.
@@ -128,86 +94,18 @@ impl<W: Write> MessageSink for W {
     }
 }
 
-/// Number of elements of a record without additional fields.
-const ELEMENTS: u16 = 24;
-/// The length of an element in a template whose records have variable lengths [RFC 7011 §7].
-const VARIABLE_LENGTH: u16 = u16::MAX;
-
-/// An additional field with an element.
-#[derive(Clone, Copy, Debug)]
-struct FieldElement {
-    /// The position of its value among the values of a record.
-    index: usize,
-    number: u16,
-    bytes: u16,
-    is_reverse: bool,
-}
-
-impl FieldElement {
-    fn of((index, column): (usize, &FieldColumn)) -> Option<Self> {
-        let (number, name) = column.ipfix?;
-        let bytes = match column.unit {
-            "text" => VARIABLE_LENGTH,
-            "number" => 2,
-            _ => 8,
-        };
-        Some(Self { index, number, bytes, is_reverse: name.starts_with("reverse") })
-    }
-}
-
-/// Returns the template of a family, and the elements of its records in order: number, bytes, and
-/// whether it is a reverse element.
-fn template(family: IpFamily, precision: TimePrecision) -> (u16, [(u16, u16, bool); ELEMENTS as usize]) {
-    use element::{
-        BIFLOW_DIRECTION, DESTINATION_IPV4_ADDRESS, DESTINATION_IPV6_ADDRESS, DESTINATION_TRANSPORT_PORT,
-        DOT1Q_CUSTOMER_VLAN_ID, DOT1Q_VLAN_ID, FLOW_END_MILLISECONDS, FLOW_END_REASON,
-        FLOW_START_MILLISECONDS, ICMP_TYPE_CODE_IPV4, ICMP_TYPE_CODE_IPV6, INGRESS_VRF_ID,
-        LAYER2_OCTET_DELTA_COUNT, OCTET_DELTA_COUNT, PACKET_DELTA_COUNT, PROTOCOL_IDENTIFIER,
-        SOURCE_IPV4_ADDRESS, SOURCE_IPV6_ADDRESS, SOURCE_TRANSPORT_PORT, TCP_CONTROL_BITS, VLAN_ID,
-    };
-    let (id, source, destination, bytes, icmp) = match family {
-        IpFamily::V4 => (256, SOURCE_IPV4_ADDRESS, DESTINATION_IPV4_ADDRESS, 4, ICMP_TYPE_CODE_IPV4),
-        IpFamily::V6 => (257, SOURCE_IPV6_ADDRESS, DESTINATION_IPV6_ADDRESS, 16, ICMP_TYPE_CODE_IPV6),
-    };
-    let [start, end] = precision.elements();
-    let elements = [
-        (source, bytes, false),
-        (destination, bytes, false),
-        (SOURCE_TRANSPORT_PORT, 2, false),
-        (DESTINATION_TRANSPORT_PORT, 2, false),
-        (PROTOCOL_IDENTIFIER, 1, false),
-        (FLOW_START_MILLISECONDS, 8, false),
-        (FLOW_END_MILLISECONDS, 8, false),
-        (start, 8, false),
-        (end, 8, false),
-        // nfdump has one field for the TCP flags, and the last one counts.
-        (PACKET_DELTA_COUNT, 8, true),
-        (OCTET_DELTA_COUNT, 8, true),
-        (LAYER2_OCTET_DELTA_COUNT, 8, true),
-        (TCP_CONTROL_BITS, 2, true),
-        (PACKET_DELTA_COUNT, 8, false),
-        (OCTET_DELTA_COUNT, 8, false),
-        (LAYER2_OCTET_DELTA_COUNT, 8, false),
-        (TCP_CONTROL_BITS, 2, false),
-        (icmp, 2, false),
-        (VLAN_ID, 2, false),
-        (DOT1Q_VLAN_ID, 2, false),
-        (DOT1Q_CUSTOMER_VLAN_ID, 2, false),
-        (INGRESS_VRF_ID, 4, false),
-        (FLOW_END_REASON, 1, false),
-        (BIFLOW_DIRECTION, 1, false),
-    ];
-    (id, elements)
-}
-
 /// Writes records as IPFIX messages.
 ///
 /// # Examples
 ///
 /// ```
-/// use flowloom_apps::accounting::ipfix::IpfixWriter;
-/// let mut writer = IpfixWriter::new(Vec::new(), 1_700_000_000_000_000_000);
-/// // writer.write(&record)? for each AccountingRecord
+/// use flowloom_apps::accounting::AccountingRecord;
+/// use flowloom_export::IpfixWriter;
+/// use flowloom_export::record::GroupSet;
+///
+/// let columns = AccountingRecord::schema().of_groups(GroupSet::ALL);
+/// let writer = IpfixWriter::new(Vec::new(), 1_700_000_000_000_000_000, &columns);
+/// // writer.write(&row)? for each record
 /// let bytes = writer.finish()?;
 /// assert_eq!(bytes[..2], [0, 10]);
 /// # Ok::<(), std::io::Error>(())
@@ -223,8 +121,9 @@ pub struct IpfixWriter<W> {
     /// Records of the open message.
     records: u32,
     export_seconds: u32,
-    precision: TimePrecision,
-    fields: Vec<FieldElement>,
+    templates: [Template; 2],
+    /// The position of the time of a record's last packet.
+    end: Option<usize>,
     message_bytes_max: usize,
     /// Messages from one with templates to the next; `None` if only the first has them.
     templates_every: Option<u32>,
@@ -232,15 +131,21 @@ pub struct IpfixWriter<W> {
 }
 
 impl<W: MessageSink> IpfixWriter<W> {
-    /// Returns a writer with times in nanoseconds. The export time of its messages is `export_ns`,
-    /// in nanoseconds since 1970, or the end of the latest record so far if that is later. Both are
-    /// packet times, so the same packets give the same file.
-    pub fn new(out: W, export_ns: u64) -> Self {
-        Self::with_precision(out, export_ns, TimePrecision::default())
+    /// Returns a writer of those columns that have elements, with times in nanoseconds. The export
+    /// time of its messages is `export_ns`, in nanoseconds since 1970, or the end of the latest
+    /// record so far if that is later. Both are packet times, so the same packets give the same file.
+    pub fn new(out: W, export_ns: u64, columns: &[SchemaColumn]) -> Self {
+        Self::with_precision(out, export_ns, columns, TimePrecision::default())
     }
 
     /// Returns a writer whose records have times of this precision.
-    pub fn with_precision(out: W, export_ns: u64, precision: TimePrecision) -> Self {
+    pub fn with_precision(
+        out: W,
+        export_ns: u64,
+        columns: &[SchemaColumn],
+        precision: TimePrecision,
+    ) -> Self {
+        let is_end = |found: &&SchemaColumn| found.column.elements == element::END;
         let mut writer = Self {
             out,
             message: Vec::with_capacity(MESSAGE_BYTES_MAX),
@@ -248,8 +153,8 @@ impl<W: MessageSink> IpfixWriter<W> {
             written: 0,
             records: 0,
             export_seconds: u32::try_from(export_ns / 1_000_000_000).unwrap_or(u32::MAX),
-            precision,
-            fields: Vec::new(),
+            templates: [IpFamily::V4, IpFamily::V6].map(|family| Template::new(columns, family, precision)),
+            end: columns.iter().find(is_end).map(|found| found.index),
             message_bytes_max: MESSAGE_BYTES_MAX,
             templates_every: None,
             messages: 0,
@@ -267,128 +172,14 @@ impl<W: MessageSink> IpfixWriter<W> {
         Self { message_bytes_max, templates_every: Some(16), ..self }
     }
 
-    /// Adds those additional fields that have an element ([`FieldColumn::ipfix`]) to the records,
-    /// for [`write_with`](Self::write_with).
-    ///
-    /// # Panics
-    ///
-    /// Panics if a record has been written, because the templates come before it.
-    #[must_use]
-    pub fn with_fields(mut self, fields: &[FieldColumn]) -> Self {
-        assert!(self.written == 0 && self.records == 0, "fields are part of the templates");
-        self.fields = fields.iter().enumerate().filter_map(FieldElement::of).collect();
-        self.set = None;
-        self.begin();
-        self
-    }
-
     fn put_templates(&mut self) {
         self.open_set(TEMPLATE_SET);
-        let fields: Vec<_> =
-            self.fields.iter().map(|field| (field.number, field.bytes, field.is_reverse)).collect();
-        let count = ELEMENTS + u16::try_from(fields.len()).expect("there are some hundred columns at most");
-        for family in [IpFamily::V4, IpFamily::V6] {
-            let (id, elements) = template(family, self.precision);
-            self.put(&id.to_be_bytes());
-            self.put(&count.to_be_bytes());
-            for (number, bytes, is_reverse) in elements.into_iter().chain(fields.iter().copied()) {
-                self.put(&(number | if is_reverse { 1 << 15 } else { 0 }).to_be_bytes());
-                self.put(&bytes.to_be_bytes());
-                if is_reverse {
-                    self.put(&REVERSE.to_be_bytes());
-                }
-            }
+        for (template, id) in self.templates.iter().zip(TEMPLATES) {
+            template.put(id, &mut self.message);
         }
     }
 
-    /// Adds a record.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of `out`, when a full message is written.
-    pub fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
-        self.write_with(record, &[])
-    }
-
-    /// Adds a record with additional fields, one value for each column of
-    /// [`with_fields`](Self::with_fields). A missing value is 0 or an empty string.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of `out`, when a full message is written.
-    pub fn write_with(&mut self, record: &AccountingRecord, values: &[FieldValue]) -> io::Result<()> {
-        let (id, elements) = template(record.family(), self.precision);
-        let bytes: usize = elements.iter().map(|(_, bytes, _)| usize::from(*bytes)).sum();
-        let texts = self.fields.iter().map(|field| {
-            let text = values.get(field.index).and_then(FieldValue::as_text);
-            match (field.bytes, text) {
-                (VARIABLE_LENGTH, Some(text)) => 3 + text_of(text).len(),
-                (VARIABLE_LENGTH, None) => 1,
-                (bytes, _) => usize::from(bytes),
-            }
-        });
-        let bytes = bytes + texts.sum::<usize>();
-        let has_text = self.fields.iter().any(|field| field.bytes == VARIABLE_LENGTH);
-        let least = if has_text { MESSAGE_BYTES_MIN_WITH_TEXT } else { MESSAGE_BYTES_MIN };
-        if self.message.len() + SET_HEADER_BYTES + bytes > self.message_bytes_max.max(least) {
-            self.flush_message()?;
-        }
-        if self.set.is_none_or(|(_, open)| open != id) {
-            self.open_set(id);
-        }
-        for address in [record.source, record.destination] {
-            match address {
-                IpAddr::V4(v4) => self.put(&v4.octets()),
-                IpAddr::V6(v6) => self.put(&v6.octets()),
-            }
-        }
-        self.put(&record.source_port.to_be_bytes());
-        self.put(&record.destination_port.to_be_bytes());
-        self.put(&[record.protocol]);
-        let seconds = u32::try_from(record.end_ns / 1_000_000_000).unwrap_or(u32::MAX);
-        self.export_seconds = self.export_seconds.max(seconds);
-        // Many collectors do not support finer times.
-        for time_ns in [record.start_ns, record.end_ns] {
-            self.put(&(time_ns / 1_000_000).to_be_bytes());
-        }
-        for time_ns in [record.start_ns, record.end_ns] {
-            self.put(&self.precision.ntp(time_ns).to_be_bytes());
-        }
-        for (packets, ip_bytes, bytes, flags) in [
-            (
-                record.reverse_packets,
-                record.reverse_ip_bytes,
-                record.reverse_bytes,
-                record.reverse_tcp_flags,
-            ),
-            (record.packets, record.ip_bytes, record.bytes, record.tcp_flags),
-        ] {
-            self.put(&packets.to_be_bytes());
-            self.put(&ip_bytes.to_be_bytes());
-            self.put(&bytes.to_be_bytes());
-            self.put(&flags.to_be_bytes());
-        }
-        self.put(&record.icmp.unwrap_or_default());
-        let [outer, inner] = record.vlans.map(Option::unwrap_or_default);
-        for vlan in [outer, outer, inner] {
-            self.put(&vlan.to_be_bytes());
-        }
-        self.put(&record.key.zone().to_be_bytes());
-        self.put(&[record.end_reason.ipfix(), record.direction.ipfix()]);
-        for at in 0..self.fields.len() {
-            let FieldElement { index, bytes, .. } = self.fields[at];
-            self.put_field(bytes, values.get(index).unwrap_or(&FieldValue::None));
-        }
-        self.records += 1;
-        Ok(())
-    }
-
-    /// Writes the records of the open message.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of `out`.
-    pub fn flush(&mut self) -> io::Result<()> {
+    fn flush_all(&mut self) -> io::Result<()> {
         self.flush_message()?;
         self.out.flush_messages()
     }
@@ -399,25 +190,8 @@ impl<W: MessageSink> IpfixWriter<W> {
     ///
     /// Returns the error of `out`.
     pub fn finish(mut self) -> io::Result<W> {
-        self.flush()?;
+        self.flush_all()?;
         Ok(self.out)
-    }
-
-    fn put_field(&mut self, bytes: u16, value: &FieldValue) {
-        let number = if let FieldValue::Number(number) = value { *number } else { 0 };
-        match (bytes, value.as_text()) {
-            (VARIABLE_LENGTH, Some(text)) => {
-                let text = text_of(text).as_bytes();
-                match u8::try_from(text.len()) {
-                    Ok(length) if length < u8::MAX => self.put(&[length]),
-                    _ => self.put(&[u8::MAX, 0, u8::MAX]),
-                }
-                self.put(text);
-            }
-            (VARIABLE_LENGTH, None) => self.put(&[0]),
-            (2, _) => self.put(&u16::try_from(number).unwrap_or(u16::MAX).to_be_bytes()),
-            _ => self.put(&number.to_be_bytes()),
-        }
     }
 
     fn put(&mut self, bytes: &[u8]) {
@@ -473,10 +247,30 @@ impl<W: MessageSink> IpfixWriter<W> {
     }
 }
 
-/// Returns the text, limited to the 255 bytes of an element.
-fn text_of(text: &str) -> &str {
-    let end = (0..=text.len().min(TEXT_BYTES_MAX)).rfind(|&end| text.is_char_boundary(end));
-    &text[..end.unwrap_or(0)]
+impl<W: MessageSink + Send> RecordWriter for IpfixWriter<W> {
+    fn write(&mut self, row: &Row) -> io::Result<()> {
+        let family = usize::from(row.key.family() == IpFamily::V6);
+        let template = &self.templates[family];
+        let least = if template.has_text() { MESSAGE_BYTES_MIN_WITH_TEXT } else { MESSAGE_BYTES_MIN };
+        let bytes = SET_HEADER_BYTES + template.record_bytes(row);
+        if self.message.len() + bytes > self.message_bytes_max.max(least) {
+            self.flush_message()?;
+        }
+        if self.set.is_none_or(|(_, open)| open != TEMPLATES[family]) {
+            self.open_set(TEMPLATES[family]);
+        }
+        if let Some(end_ns) = self.end.and_then(|end| row.value(end).number()) {
+            let seconds = u32::try_from(end_ns / 1_000_000_000).unwrap_or(u32::MAX);
+            self.export_seconds = self.export_seconds.max(seconds);
+        }
+        self.templates[family].put_record(row, &mut self.message);
+        self.records += 1;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.flush_all()
+    }
 }
 
 #[cfg(test)]

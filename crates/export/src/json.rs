@@ -2,66 +2,53 @@
 
 use std::io::{self, Write};
 
-use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
-use flowloom_apps::accounting::{AccountingRecord, RecordColumn, RecordValue};
-use serde_json::Value;
+use flowloom_record::{Row, SchemaColumn, Value};
 
 use crate::RecordWriter;
 
-/// Writes records as JSON lines: one object per record and line.
+/// Writes records as JSON lines: one object per record and line, with its names sorted.
 #[derive(Debug)]
 pub struct JsonWriter<W> {
     out: W,
-    columns: Vec<&'static RecordColumn>,
-    fields: Vec<FieldColumn>,
+    /// The columns, each with what comes before its value.
+    columns: Vec<(usize, String)>,
+    line: Vec<u8>,
 }
 
 impl<W: Write> JsonWriter<W> {
     /// Returns a writer of these columns.
-    pub fn new(out: W, columns: Vec<&'static RecordColumn>) -> Self {
-        Self { out, columns, fields: Vec::new() }
-    }
-
-    /// Adds additional fields after the columns, for [`write_with`](RecordWriter::write_with).
-    #[must_use]
-    pub fn with_fields(mut self, fields: Vec<FieldColumn>) -> Self {
-        self.fields = fields;
-        self
+    pub fn new(out: W, columns: Vec<SchemaColumn>) -> Self {
+        let mut columns = columns;
+        columns.sort_by_key(|found| found.column.name);
+        columns.dedup_by_key(|found| found.column.name);
+        let begin = |(at, found): (usize, &SchemaColumn)| {
+            let name = Value::Word(found.column.name);
+            (found.index, format!("{}{}:", if at == 0 { '{' } else { ',' }, name.json()))
+        };
+        let columns = columns.iter().enumerate().map(begin).collect();
+        Self { out, columns, line: Vec::new() }
     }
 }
 
 impl<W: Write + Send> RecordWriter for JsonWriter<W> {
-    fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
-        self.write_with(record, &[])
-    }
-
-    fn write_with(&mut self, record: &AccountingRecord, fields: &[FieldValue]) -> io::Result<()> {
-        let pairs = self.columns.iter().map(|column| (column.name.into(), of_value(column.value(record))));
-        let further = self.fields.iter().zip(fields.iter().chain(std::iter::repeat(&FieldValue::None)));
-        let further = further.map(|(column, value)| (column.name.into(), of_field(value)));
-        let line: serde_json::Map<String, Value> = pairs.chain(further).collect();
-        serde_json::to_writer(&mut self.out, &line)?;
-        self.out.write_all(b"\n")
+    fn write(&mut self, row: &Row) -> io::Result<()> {
+        self.line.clear();
+        let mut digits = itoa::Buffer::new();
+        for (index, begin) in &self.columns {
+            self.line.extend_from_slice(begin.as_bytes());
+            match row.value(*index) {
+                Value::Number(number) | Value::Bits(number) => {
+                    self.line.extend_from_slice(digits.format(*number).as_bytes());
+                }
+                Value::None => self.line.extend_from_slice(b"null"),
+                other => write!(self.line, "{}", other.json())?,
+            }
+        }
+        self.line.extend_from_slice(if self.columns.is_empty() { b"{}\n" } else { b"}\n" });
+        self.out.write_all(&self.line)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
-    }
-}
-
-fn of_value(value: RecordValue) -> Value {
-    match value {
-        RecordValue::Number(number) | RecordValue::Bits(number) => number.into(),
-        RecordValue::Word(word) => word.into(),
-        RecordValue::None => Value::Null,
-        other => other.to_string().into(),
-    }
-}
-
-fn of_field(value: &FieldValue) -> Value {
-    match value {
-        FieldValue::Number(number) => (*number).into(),
-        FieldValue::None => Value::Null,
-        other => other.to_string().into(),
     }
 }

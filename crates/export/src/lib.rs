@@ -1,4 +1,4 @@
-//! Accounting records in the formats of collectors and analysis tools.
+//! Flow records in the formats of collectors and analysis tools.
 //!
 //! | format | writer | where to |
 //! | --- | --- | --- |
@@ -12,18 +12,24 @@
 //! Each is a [`RecordWriter`]: records are written as flows end, and [`flush`](RecordWriter::flush)
 //! makes what was written so far readable.
 //!
-//! [`RecordFilter`] selects records by an expression over their columns.
+//! A writer is created with columns of a [`Schema`](record::Schema), and takes a
+//! [`Row`](record::Row) of values in the order of that schema. Formats with fixed columns look up
+//! those that they need when they are created. [`RecordFilter`] selects records by an expression over
+//! their columns.
 //!
 //! # Examples
 //!
 //! ```
-//! use flowloom_apps::accounting::{AccountingRecord, EndedBy, RecordColumn};
+//! use flowloom_apps::accounting::{AccountingRecord, EndedBy};
+//! use flowloom_export::record::GroupSet;
 //! use flowloom_export::{CsvWriter, RecordWriter};
 //! use flowloom_flow_key::FlowKey;
 //!
-//! let mut writer = CsvWriter::new(Vec::new(), RecordColumn::defaults().collect());
+//! let columns = AccountingRecord::schema().of_groups(GroupSet::SHOWN);
+//! let mut writer = CsvWriter::new(Vec::new(), columns);
 //! let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 40_000, 443, 6);
-//! writer.write(&AccountingRecord::of(&key, &Default::default(), EndedBy::EndOfInput))?;
+//! let record = AccountingRecord::of(&key, &Default::default(), EndedBy::EndOfInput);
+//! writer.write(&record.row())?;
 //! writer.finish()?;
 //! # Ok::<(), std::io::Error>(())
 //! ```
@@ -36,6 +42,7 @@ mod collector;
 mod csv;
 mod eve;
 mod filter;
+mod flow_columns;
 mod ipfix;
 mod json;
 mod netflow9;
@@ -46,8 +53,9 @@ mod zeek;
 
 use std::io;
 
-use flowloom_apps::accounting::AccountingRecord;
-use flowloom_apps::accounting::fields::FieldValue;
+use flowloom_record::Row;
+
+pub use flowloom_record as record;
 
 #[cfg(feature = "arrow")]
 pub use arrow::{ArrowWriter, read_fragments};
@@ -57,6 +65,7 @@ pub use collector::{TcpCollector, UdpCollector, UdpCounters, UdpOptions};
 pub use csv::CsvWriter;
 pub use eve::EveWriter;
 pub use filter::{RecordFilter, RecordFilterError};
+pub use flow_columns::MissingColumns;
 pub use ipfix::{IpfixWriter, MessageSink, TimePrecision};
 pub use json::JsonWriter;
 pub use netflow9::Netflow9Writer;
@@ -66,23 +75,13 @@ pub use zeek::ZeekWriter;
 
 /// Writes records in one format.
 pub trait RecordWriter: Send {
-    /// Writes a record. It may wait in a buffer until [`flush`](Self::flush).
+    /// Writes a record, whose values are in the order of the schema with which the writer was
+    /// created. It may wait in a buffer until [`flush`](Self::flush).
     ///
     /// # Errors
     ///
     /// Returns the error of the file or the collector.
-    fn write(&mut self, record: &AccountingRecord) -> io::Result<()>;
-
-    /// Writes a record with additional fields, one value for each column with which the writer was
-    /// created. Formats with fixed columns omit the fields.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of the file or the collector.
-    fn write_with(&mut self, record: &AccountingRecord, fields: &[FieldValue]) -> io::Result<()> {
-        let _ = fields;
-        self.write(record)
-    }
+    fn write(&mut self, row: &Row) -> io::Result<()>;
 
     /// Makes all records so far readable.
     ///
@@ -98,20 +97,6 @@ pub trait RecordWriter: Send {
     /// Returns the error of the file or the collector.
     fn finish(&mut self) -> io::Result<()> {
         self.flush()
-    }
-}
-
-impl<W: MessageSink + Send> RecordWriter for IpfixWriter<W> {
-    fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
-        IpfixWriter::write(self, record)
-    }
-
-    fn write_with(&mut self, record: &AccountingRecord, fields: &[FieldValue]) -> io::Result<()> {
-        IpfixWriter::write_with(self, record, fields)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        IpfixWriter::flush(self)
     }
 }
 

@@ -14,9 +14,10 @@
 use std::io;
 use std::net::IpAddr;
 
-use flowloom_apps::accounting::AccountingRecord;
+use flowloom_record::{Row, Schema};
 
 use crate::RecordWriter;
+use crate::flow_columns::{Flow, FlowColumns, MissingColumns};
 use crate::ipfix::MessageSink;
 
 /// Maximum size of a packet: one Ethernet frame over UDP and IPv6.
@@ -50,6 +51,7 @@ const FIELDS: [(u16, u16); 10] = [
 #[derive(Debug)]
 pub struct Netflow9Writer<W> {
     out: W,
+    flow: FlowColumns,
     packet: Vec<u8>,
     set: Option<(usize, u16)>,
     records: u16,
@@ -62,10 +64,15 @@ pub struct Netflow9Writer<W> {
 }
 
 impl<W: MessageSink> Netflow9Writer<W> {
-    /// Returns a writer.
-    pub fn new(out: W) -> Self {
-        Self {
+    /// Returns a writer of records with this schema.
+    ///
+    /// # Errors
+    ///
+    /// The columns that NetFlow needs, and the schema lacks.
+    pub fn new(out: W, schema: &Schema) -> Result<Self, MissingColumns> {
+        Ok(Self {
             out,
+            flow: FlowColumns::of(schema)?,
             packet: Vec::new(),
             set: None,
             records: 0,
@@ -73,7 +80,7 @@ impl<W: MessageSink> Netflow9Writer<W> {
             packets: 0,
             boot_ms: None,
             latest_ms: 0,
-        }
+        })
     }
 
     fn put(&mut self, bytes: &[u8]) {
@@ -137,7 +144,7 @@ impl<W: MessageSink> Netflow9Writer<W> {
         sent
     }
 
-    fn put_one(&mut self, record: &AccountingRecord, is_reverse: bool) -> io::Result<()> {
+    fn put_one(&mut self, record: &Flow, is_reverse: bool) -> io::Result<()> {
         let is_v4 = record.source.is_ipv4();
         let id = if is_v4 { 256 } else { 257 };
         let bytes =
@@ -179,9 +186,9 @@ impl<W: MessageSink> Netflow9Writer<W> {
                 IpAddr::V6(v6) => self.put(&v6.octets()),
             }
         }
-        let message = record.icmp.map_or(0, u16::from_be_bytes);
+        let message = record.icmp().map_or(0, u16::from_be_bytes);
         // Some collectors also read type and code from the port of the destination.
-        let destination_port = if record.icmp.is_some() { message } else { ends[1].1 };
+        let destination_port = if record.icmp().is_some() { message } else { ends[1].1 };
         self.put(&ends[0].1.to_be_bytes());
         self.put(&destination_port.to_be_bytes());
         self.put(&[record.protocol, (flags & 0xFF) as u8]);
@@ -190,14 +197,15 @@ impl<W: MessageSink> Netflow9Writer<W> {
         self.put(&packets.to_be_bytes());
         self.put(&ip_bytes.to_be_bytes());
         self.put(&message.to_be_bytes());
-        self.put(&record.vlans[0].unwrap_or(0).to_be_bytes());
+        self.put(&record.vlan.unwrap_or(0).to_be_bytes());
         self.records += 1;
         Ok(())
     }
 }
 
 impl<W: MessageSink + Send> RecordWriter for Netflow9Writer<W> {
-    fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
+    fn write(&mut self, row: &Row) -> io::Result<()> {
+        let record = &self.flow.read(row);
         if record.packets > 0 {
             self.put_one(record, false)?;
         }

@@ -25,8 +25,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
-use flowloom_apps::accounting::{AccountingRecord, RecordColumn, RecordValue};
+use flowloom_record::{Column, Kind, Row, SchemaColumn, Value};
 use parquet::basic::{
     Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
 };
@@ -87,12 +86,12 @@ enum Stored {
 }
 
 impl Stored {
-    fn of(unit: &str) -> Self {
-        match unit {
-            "ns since 1970" => Self::Time,
-            "packets" | "bytes" | "ns" => Self::Wide,
-            "number" | "bits" => Self::Narrow,
-            _ => Self::Text,
+    fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Time => Self::Time,
+            Kind::Packets | Kind::Bytes | Kind::Duration | Kind::Digest => Self::Wide,
+            Kind::Port | Kind::Protocol | Kind::Number | Kind::Bits => Self::Narrow,
+            Kind::Address | Kind::Word(_) | Kind::Text => Self::Text,
         }
     }
 
@@ -143,20 +142,13 @@ impl Pending {
         Self { values, levels: Vec::new() }
     }
 
-    fn push(&mut self, value: RecordValue) {
+    fn push(&mut self, value: &Value) {
         match value {
-            RecordValue::Number(number) | RecordValue::Bits(number) => self.push_number(number),
-            RecordValue::Word(word) => self.push_text(|bytes| bytes.extend_from_slice(word.as_bytes())),
-            RecordValue::Address(address) => self.push_text(|bytes| put_address(bytes, address)),
-            RecordValue::None => self.levels.push(0),
-            text => self.push_text(|bytes| put(bytes, &text)),
-        }
-    }
-
-    fn push_field(&mut self, value: &FieldValue) {
-        match value {
-            FieldValue::Number(number) => self.push_number(*number),
-            FieldValue::None => self.levels.push(0),
+            Value::Number(number) | Value::Bits(number) => self.push_number(*number),
+            Value::Word(word) => self.push_text(|bytes| bytes.extend_from_slice(word.as_bytes())),
+            Value::Text(text) => self.push_text(|bytes| bytes.extend_from_slice(text.as_bytes())),
+            Value::Address(address) => self.push_text(|bytes| put_address(bytes, *address)),
+            Value::None => self.levels.push(0),
             text => self.push_text(|bytes| put(bytes, text)),
         }
     }
@@ -168,7 +160,10 @@ impl Pending {
                 times.push(time);
             }
             Values::Wide(numbers) => numbers.push(number as i64),
-            Values::Narrow(numbers) => numbers.push(number as i32),
+            Values::Narrow(numbers) => {
+                let Ok(number) = u32::try_from(number) else { return self.levels.push(0) };
+                numbers.push(number as i32);
+            }
             Values::Text { bytes, ends } => {
                 put(bytes, &number);
                 ends.push(bytes.len());
@@ -252,12 +247,12 @@ fn put_address(bytes: &mut Vec<u8>, address: IpAddr) {
     }
 }
 
-/// Writes records as Parquet, compressed with zstd: each column has the type of its unit, and
+/// Writes records as Parquet, compressed with zstd: each column has the type of its kind, and
 /// missing values are nulls.
 pub struct ParquetWriter<W> {
     out: W,
-    columns: Vec<(&'static RecordColumn, Pending)>,
-    fields: Vec<Pending>,
+    /// The positions of the values, and the values.
+    columns: Vec<(usize, Pending)>,
     schema: Arc<Type>,
     properties: Arc<WriterProperties>,
     /// Number of rows that are not in a full group yet.
@@ -292,23 +287,7 @@ impl<W: ParquetFile> ParquetWriter<W> {
     /// # Errors
     ///
     /// Returns an error if two columns have the same name.
-    pub fn new(out: W, columns: Vec<&'static RecordColumn>) -> io::Result<Self> {
-        Self::with_fields(out, columns, &[])
-    }
-
-    /// Returns a writer of these columns and additional fields, for
-    /// [`write_with`](RecordWriter::write_with).
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if two columns have the same name.
-    pub fn with_fields(
-        out: W,
-        columns: Vec<&'static RecordColumn>,
-        fields: &[FieldColumn],
-    ) -> io::Result<Self> {
-        let named = columns.iter().map(|column| (column.name, column.unit));
-        let named = named.chain(fields.iter().map(|column| (column.name, column.unit)));
+    pub fn new(out: W, columns: Vec<SchemaColumn>) -> io::Result<Self> {
         let level = ZstdLevel::try_new(1).map_err(other)?;
         let mut properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(level))
@@ -317,26 +296,24 @@ impl<W: ParquetFile> ParquetWriter<W> {
             .set_data_page_row_count_limit(GROUP_ROWS)
             .set_offset_index_disabled(true);
         let mut types = Vec::new();
-        for (name, unit) in named {
-            let stored = Stored::of(unit);
+        for SchemaColumn { column: Column { name, kind, .. }, .. } in &columns {
+            let (name, stored) = (*name, Stored::of(*kind));
             types.push(Arc::new(stored.column(name).map_err(other)?));
             let path = ColumnPath::from(name);
             if stored != Stored::Text {
                 properties = properties
                     .set_column_dictionary_enabled(path.clone(), false)
                     .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
-            } else if unit == "word" {
+            } else if matches!(kind, Kind::Word(_)) {
                 properties = properties.set_column_statistics_enabled(path, EnabledStatistics::None);
             }
         }
         let schema = Type::group_type_builder("flow").with_fields(types).build().map_err(other)?;
-        let pending = |unit: &str| Pending::of(Stored::of(unit));
-        let fields = fields.iter().map(|column| pending(column.unit)).collect();
-        let columns = columns.into_iter().map(|column| (column, pending(column.unit))).collect();
+        let pending = |found: &SchemaColumn| (found.index, Pending::of(Stored::of(found.column.kind)));
+        let columns = columns.iter().map(pending).collect();
         Ok(Self {
             out,
             columns,
-            fields,
             schema: Arc::new(schema),
             properties: Arc::new(properties.build()),
             rows: 0,
@@ -362,7 +339,7 @@ impl<W: ParquetFile> ParquetWriter<W> {
         let mut writer =
             SerializedFileWriter::new(Vec::new(), Arc::clone(&self.schema), Arc::clone(&self.properties))?;
         let mut group = writer.next_row_group()?;
-        for column in self.columns.iter().map(|(_, column)| column).chain(&self.fields) {
+        for (_, column) in &self.columns {
             column.write(&mut group)?;
         }
         let group = group.close()?;
@@ -401,8 +378,7 @@ impl<W: ParquetFile> ParquetWriter<W> {
     /// Returns whether the pending rows take as many bytes as a group may.
     #[cold]
     fn is_large(&self) -> bool {
-        let pending = self.columns.iter().map(|(_, column)| column).chain(&self.fields);
-        pending.map(Pending::bytes).sum::<usize>() >= GROUP_BYTES
+        self.columns.iter().map(|(_, column)| column.bytes()).sum::<usize>() >= GROUP_BYTES
     }
 
     /// Writes the pending rows as a permanent row group.
@@ -416,24 +392,16 @@ impl<W: ParquetFile> ParquetWriter<W> {
         self.position += bytes.len() as u64;
         self.groups.push(group);
         self.rows = 0;
-        self.columns.iter_mut().map(|(_, column)| column).chain(&mut self.fields).for_each(Pending::clear);
+        self.columns.iter_mut().for_each(|(_, column)| column.clear());
         Ok(())
     }
 }
 
 impl<W: ParquetFile> RecordWriter for ParquetWriter<W> {
-    fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
-        self.write_with(record, &[])
-    }
-
-    fn write_with(&mut self, record: &AccountingRecord, fields: &[FieldValue]) -> io::Result<()> {
+    fn write(&mut self, row: &Row) -> io::Result<()> {
         self.rows += 1;
-        for (column, values) in &mut self.columns {
-            values.push(column.value(record));
-        }
-        let missing = std::iter::repeat(&FieldValue::None);
-        for (values, value) in self.fields.iter_mut().zip(fields.iter().chain(missing)) {
-            values.push_field(value);
+        for (index, values) in &mut self.columns {
+            values.push(row.value(*index));
         }
         self.is_stale = true;
         let is_full =

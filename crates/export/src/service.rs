@@ -1,15 +1,6 @@
 //! The application protocol that a record's additional fields imply.
 
-use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
-
-/// The prefixes of the fields' names, with the protocols' names in Suricata and in Zeek.
-const SERVICES: [(&str, &str, &str); 5] = [
-    ("tls_", "tls", "ssl"),
-    ("dns_", "dns", "dns"),
-    ("http_", "http", "http"),
-    ("quic_", "quic", "quic"),
-    ("ssh_", "ssh", "ssh"),
-];
+use flowloom_record::{Column, Group, Row, SchemaColumn, Value};
 
 /// An application protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,35 +10,45 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Returns the protocol to which the fields of a record belong.
-    pub(crate) fn of(columns: &[FieldColumn], values: &[FieldValue]) -> Option<Self> {
-        // A dropped text may have belonged to any protocol.
-        let is_there = |value: &FieldValue| !matches!(value, FieldValue::None | FieldValue::Dropped);
-        columns.iter().zip(values).filter(|(_, value)| is_there(value)).find_map(|(column, _)| {
-            let service = SERVICES.into_iter().find(|(begin, ..)| column.name.starts_with(begin));
-            service.map(|(_, suricata, zeek)| Self { suricata, zeek })
-        })
+    /// Returns the protocol that the values of a column imply, by its names in Suricata and in Zeek.
+    pub(crate) const fn of(column: &Column) -> Option<Self> {
+        let (suricata, zeek) = match column.group {
+            Group::Tls => ("tls", "ssl"),
+            Group::Dns => ("dns", "dns"),
+            Group::Http => ("http", "http"),
+            Group::Quic => ("quic", "quic"),
+            Group::Ssh => ("ssh", "ssh"),
+            _ => return None,
+        };
+        Some(Self { suricata, zeek })
     }
 
-    /// Returns whether the values of a column imply the protocol.
-    pub(crate) fn is_shown_by(column: &FieldColumn) -> bool {
-        SERVICES.into_iter().any(|(begin, ..)| column.name.starts_with(begin))
+    /// Returns the protocol to which the first of these columns belongs that has a value.
+    pub(crate) fn of_row(columns: &[SchemaColumn], row: &Row) -> Option<Self> {
+        // A dropped text may have belonged to any protocol.
+        let is_there = |value: &Value| !matches!(value, Value::None | Value::Dropped);
+        columns
+            .iter()
+            .find(|found| is_there(row.value(found.index)))
+            .and_then(|found| Self::of(&found.column))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flowloom_apps::accounting::fields::FieldGroup;
+    use flowloom_apps::accounting::fields::all_columns;
+    use flowloom_flow_key::FlowKey;
+    use flowloom_record::Schema;
 
     #[test]
     fn a_dropped_field_names_no_protocol() {
-        let columns: Vec<FieldColumn> =
-            [FieldGroup::Tls, FieldGroup::Http].into_iter().flat_map(FieldGroup::columns).collect();
-        let mut values = vec![FieldValue::Dropped; columns.len()];
-        assert_eq!(Service::of(&columns, &values), None);
-        let status = columns.iter().position(|column| column.name == "http_status").unwrap();
-        values[status] = FieldValue::Number(200);
-        assert_eq!(Service::of(&columns, &values).map(|service| service.zeek), Some("http"));
+        let schema = Schema::new(all_columns());
+        let columns = schema.of_groups([Group::Tls, Group::Http].into_iter().collect());
+        let mut row = Row::new(FlowKey::from_v4(1, 2, 3, 4, 6).0);
+        row.values = vec![Value::Dropped; schema.columns().len()];
+        assert_eq!(Service::of_row(&columns, &row), None);
+        row.values[schema.named("http_status").unwrap().index] = Value::Number(200);
+        assert_eq!(Service::of_row(&columns, &row).map(|service| service.zeek), Some("http"));
     }
 }

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use flowloom_apps::accounting::AccountingRecord;
-use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
+use flowloom_record::{Column, Row, Schema, SchemaColumn};
 
 use crate::RecordWriter;
+use crate::flow_columns::{Flow, FlowColumns, MissingColumns};
 use crate::service::Service;
 
 const TCP: u8 = 6;
@@ -43,26 +43,28 @@ const FIELDS: [(&str, &str); 21] = [
 /// Writes records as a Zeek `conn.log`, with tabs between fields.
 ///
 /// Fields that accounting does not know are unset (`-`): payload bytes, history, which hosts are
-/// local, and the service unless [additional fields](Self::with_fields) imply it. `conn_state`
+/// local, and the service unless additional fields imply it. `conn_state`
 /// follows from the flags of both sides, not from sequence numbers.
 #[derive(Debug)]
 pub struct ZeekWriter<W> {
     out: W,
     line: String,
-    fields: Vec<FieldColumn>,
+    flow: FlowColumns,
+    /// The columns of application protocols.
+    services: Vec<SchemaColumn>,
     is_begun: bool,
 }
 
 impl<W: Write> ZeekWriter<W> {
-    /// Returns a writer.
-    pub fn new(out: W) -> Self {
-        Self { out, line: String::new(), fields: Vec::new(), is_begun: false }
-    }
-
-    /// Sets the service from these additional fields, for [`write_with`](RecordWriter::write_with).
-    #[must_use]
-    pub fn with_fields(self, fields: Vec<FieldColumn>) -> Self {
-        Self { fields, ..self }
+    /// Returns a writer of records with this schema. Those of `columns` that imply a service set it.
+    ///
+    /// # Errors
+    ///
+    /// The columns that the log needs, and the schema lacks.
+    pub fn new(out: W, schema: &Schema, columns: &[SchemaColumn]) -> Result<Self, MissingColumns> {
+        let services = columns.iter().filter(|found| Service::of(&found.column).is_some());
+        let (flow, services) = (FlowColumns::of(schema)?, services.copied().collect());
+        Ok(Self { out, line: String::new(), flow, services, is_begun: false })
     }
 
     fn begin(&mut self) -> io::Result<()> {
@@ -83,22 +85,19 @@ impl<W: Write> ZeekWriter<W> {
 impl ZeekWriter<()> {
     /// Returns whether an additional field implies a service.
     #[must_use]
-    pub fn takes(column: &FieldColumn) -> bool {
-        Service::is_shown_by(column)
+    pub fn takes(column: &Column) -> bool {
+        Service::of(column).is_some()
     }
 }
 
 impl<W: Write + Send> RecordWriter for ZeekWriter<W> {
-    fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
-        self.write_with(record, &[])
-    }
-
-    fn write_with(&mut self, record: &AccountingRecord, fields: &[FieldValue]) -> io::Result<()> {
+    fn write(&mut self, row: &Row) -> io::Result<()> {
         self.begin()?;
         self.line.clear();
-        let service = Service::of(&self.fields, fields).map_or("-", |service| service.zeek);
+        let record = &self.flow.read(row);
+        let service = Service::of_row(&self.services, row).map_or("-", |service| service.zeek);
         // ICMP has its type and code in the place of ports.
-        let [orig_port, resp_port] = match record.icmp {
+        let [orig_port, resp_port] = match record.icmp() {
             Some(message) => message.map(u16::from),
             None => [record.source_port, record.destination_port],
         };
@@ -114,7 +113,7 @@ impl<W: Write + Send> RecordWriter for ZeekWriter<W> {
             self.line,
             "{}\t{}\t{}\t{orig_port}\t{}\t{resp_port}\t{protocol}\t{service}\t{}\t-\t-\t{}\t-\t-\t0\t-\t{}\t{}\t{}\t{}\t(empty)",
             seconds(record.start_ns),
-            uid(record),
+            uid(row, record),
             record.source,
             record.destination,
             if duration_ns == 0 { String::from("-") } else { seconds(duration_ns) },
@@ -138,17 +137,17 @@ fn seconds(ns: u64) -> String {
 }
 
 /// Returns a number of the record that is the same in every run.
-pub(crate) fn identity(record: &AccountingRecord) -> u64 {
+pub(crate) fn identity(row: &Row, record: &Flow) -> u64 {
     // FNV-1a, 64 bits: the number identifies the record and needs no protection against attacks.
-    let words = record.key.words().iter().copied().chain([record.start_ns]);
+    let words = row.key.words().iter().copied().chain([record.start_ns]);
     words.flat_map(u64::to_le_bytes).fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
     })
 }
 
-fn uid(record: &AccountingRecord) -> String {
+fn uid(row: &Row, record: &Flow) -> String {
     const DIGITS: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    let mut number = identity(record);
+    let mut number = identity(row, record);
     let mut uid = String::from("C");
     while number > 0 {
         uid.push(char::from(DIGITS[(number % 62) as usize]));
@@ -158,7 +157,7 @@ fn uid(record: &AccountingRecord) -> String {
 }
 
 /// Returns the state of a connection in Zeek's terms.
-fn state(record: &AccountingRecord) -> &'static str {
+fn state(record: &Flow) -> &'static str {
     let (orig, resp) = (record.tcp_flags, record.reverse_tcp_flags);
     let has_answer = record.reverse_packets > 0;
     if record.protocol != TCP {

@@ -5,11 +5,13 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use flowloom_apps::accounting::fields::{FieldColumn, FieldGroup, FieldValue, all_columns};
-use flowloom_apps::accounting::{Accounted, AccountingRecord, EndedBy, RecordColumn};
+use flowloom_apps::RecordState as _;
+use flowloom_apps::accounting::fields::{AllFields, Detailed, all_columns};
+use flowloom_apps::accounting::{Accounted, AccountingRecord, EndedBy};
+use flowloom_export::record::{Column, Group, GroupSet, Kind, Row, Schema, SchemaColumn, Value};
 use flowloom_export::{CsvWriter, EveWriter, IpfixWriter, JsonWriter, RecordWriter, ZeekWriter};
 use flowloom_flow_key::FlowKey;
-use serde_json::Value;
+use serde_json::Value as Json;
 
 /// Output that can be inspected after the writer has taken it.
 #[derive(Clone, Default)]
@@ -32,38 +34,44 @@ impl Write for Shared {
     }
 }
 
-fn record() -> AccountingRecord {
+fn schema() -> Schema {
+    Detailed::<AllFields>::schema()
+}
+
+fn fields() -> Vec<SchemaColumn> {
+    schema().of_groups(GroupSet::FIELDS)
+}
+
+/// Returns a row with these values of additional fields, and empty ones for the others.
+fn row(named: &[(&str, Value)]) -> Row {
     let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 40_000, 443, 6);
-    AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput)
-}
-
-/// Returns values of all columns: those named here, and empty ones for the others.
-fn values(named: &[(&str, FieldValue)]) -> Vec<FieldValue> {
-    let value = |column: &FieldColumn| {
-        named.iter().find(|(name, _)| *name == column.name).map_or(FieldValue::None, |(_, v)| v.clone())
+    let mut row = AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput).row();
+    let value = |column: &Column| {
+        named.iter().find(|(name, _)| *name == column.name).map_or(Value::None, |(_, v)| v.clone())
     };
-    all_columns().iter().map(value).collect()
+    row.values.extend(all_columns().iter().map(value));
+    row
 }
 
-fn text(text: &str) -> FieldValue {
-    FieldValue::Text(text.into())
+fn text(text: &str) -> Value {
+    Value::Text(text.into())
 }
 
 #[test]
 fn an_event_of_eve_has_the_objects_that_suricata_has() {
     let out = Shared::default();
-    let mut writer = EveWriter::new(out.clone()).with_fields(all_columns());
-    let tls = values(&[
+    let mut writer = EveWriter::new(out.clone(), &schema(), &fields()).unwrap();
+    let tls = row(&[
         ("tls_sni", text("example.org")),
         ("tls_alpn", text("h2,http/1.1")),
-        ("size_min", FieldValue::Number(60)),
+        ("size_min", Value::Number(60)),
     ]);
-    let ssh = values(&[("ssh_client", text("a")), ("ssh_server", text("b"))]);
-    let http = values(&[("http_host", text("h")), ("http_status", FieldValue::Number(404))]);
-    for values in [&tls, &ssh, &http, &values(&[])] {
-        writer.write_with(&record(), values).unwrap();
+    let ssh = row(&[("ssh_client", text("a")), ("ssh_server", text("b"))]);
+    let http = row(&[("http_host", text("h")), ("http_status", Value::Number(404))]);
+    for values in [&tls, &ssh, &http, &row(&[])] {
+        writer.write(values).unwrap();
     }
-    let events: Vec<Value> = out.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events: Vec<Json> = out.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(
         events[0]["tls"],
         serde_json::json!({"sni": "example.org", "client_alpns": ["h2", "http/1.1"]})
@@ -80,9 +88,9 @@ fn an_event_of_eve_has_the_objects_that_suricata_has() {
 #[test]
 fn a_log_of_zeek_names_the_service() {
     let out = Shared::default();
-    let mut writer = ZeekWriter::new(out.clone()).with_fields(all_columns());
-    writer.write_with(&record(), &values(&[("tls_version", text("TLS 1.3"))])).unwrap();
-    writer.write_with(&record(), &values(&[("size_min", FieldValue::Number(1))])).unwrap();
+    let mut writer = ZeekWriter::new(out.clone(), &schema(), &fields()).unwrap();
+    writer.write(&row(&[("tls_version", text("TLS 1.3"))])).unwrap();
+    writer.write(&row(&[("size_min", Value::Number(1))])).unwrap();
     let log = out.text();
     let services: Vec<&str> = log
         .lines()
@@ -94,34 +102,32 @@ fn a_log_of_zeek_names_the_service() {
 
 #[test]
 fn every_group_has_a_place_in_each_format_or_none() {
-    for group in FieldGroup::ALL {
-        for column in group.columns() {
-            let is_application =
-                !matches!(column.unit, "bytes" | "ns" | "packets") && column.name != "first_sizes";
-            assert_eq!(EveWriter::takes(&column), is_application, "{}", column.name);
-            assert_eq!(ZeekWriter::takes(&column), is_application, "{}", column.name);
-        }
+    for column in all_columns() {
+        let is_application =
+            matches!(column.kind, Kind::Text | Kind::Number) && column.name != "first_sizes";
+        assert_eq!(EveWriter::takes(&column), is_application, "{}", column.name);
+        assert_eq!(ZeekWriter::takes(&column), is_application, "{}", column.name);
     }
 }
 
 #[test]
 fn control_characters_stay_on_their_line() {
     let (csv, json) = (Shared::default(), Shared::default());
-    let columns = || RecordColumn::defaults().collect::<Vec<_>>();
-    let odd = values(&[("http_host", text("a,\"b\"\nc"))]);
+    let columns = || schema().of_groups(GroupSet::SHOWN.union(GroupSet::FIELDS));
+    let odd = row(&[("http_host", text("a,\"b\"\nc"))]);
     let mut writers: [Box<dyn RecordWriter>; 2] = [
-        Box::new(CsvWriter::new(csv.clone(), columns()).with_fields(all_columns())),
-        Box::new(JsonWriter::new(json.clone(), columns()).with_fields(all_columns())),
+        Box::new(CsvWriter::new(csv.clone(), columns())),
+        Box::new(JsonWriter::new(json.clone(), columns())),
     ];
     for writer in &mut writers {
-        writer.write_with(&record(), &odd).unwrap();
+        writer.write(&odd).unwrap();
         writer.finish().unwrap();
     }
     let csv = csv.text();
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let at = reader.headers().unwrap().iter().position(|name| name == "http_host").unwrap();
     assert_eq!(&reader.records().next().unwrap().unwrap()[at], "a,\"b\"\nc");
-    let line: Value = serde_json::from_str(json.text().trim_end()).unwrap();
+    let line: Json = serde_json::from_str(json.text().trim_end()).unwrap();
     assert_eq!(line["http_host"], "a,\"b\"\nc");
 }
 
@@ -170,23 +176,28 @@ fn read_back(mut bytes: &[u8]) -> Vec<Vec<Vec<u8>>> {
 
 #[test]
 fn ipfix_has_the_fields_that_have_elements_with_texts_of_any_length() {
-    let columns = [FieldGroup::Sizes, FieldGroup::Gaps, FieldGroup::Http, FieldGroup::Dns];
-    let columns: Vec<FieldColumn> = columns.into_iter().flat_map(FieldGroup::columns).collect();
-    let elements = columns.iter().filter(|column| column.ipfix.is_some()).count();
+    let groups = [Group::Default, Group::Internal, Group::Sizes, Group::Gaps, Group::Http, Group::Dns];
+    let columns = schema().of_groups(groups.into_iter().collect());
+    let is_field = |found: &&SchemaColumn| GroupSet::FIELDS.contains(found.column.group);
+    let elements =
+        columns.iter().filter(is_field).filter(|found| !found.column.elements.is_empty()).count();
     assert_eq!(elements, 4 + 5);
     for datagrams in [false, true] {
-        let writer = IpfixWriter::new(Vec::new(), 0).with_fields(&columns);
+        let writer = IpfixWriter::new(Vec::new(), 0, &columns);
         let mut writer = if datagrams { writer.for_datagrams(0) } else { writer };
         let lengths = [0, 1, 253, 254, 255, 300];
         for length in lengths {
-            let value = |column: &FieldColumn| match (column.name, column.unit) {
-                ("http_status", _) => FieldValue::Number(404),
-                ("http_user_agent", _) => FieldValue::None,
-                (_, "text") => FieldValue::Text("x".repeat(length)),
-                _ => FieldValue::Number(60),
+            let value = |column: &Column| match (column.name, column.kind) {
+                ("http_status", _) => Value::Number(404),
+                ("http_user_agent", _) => Value::None,
+                (_, Kind::Text) => Value::Text("x".repeat(length).into()),
+                _ => Value::Number(60),
             };
-            let values: Vec<FieldValue> = columns.iter().map(value).collect();
-            writer.write_with(&record(), &values).unwrap();
+            let mut row = row(&[]);
+            let core = row.values.len() - all_columns().len();
+            row.values.truncate(core);
+            row.values.extend(all_columns().iter().map(value));
+            writer.write(&row).unwrap();
         }
         let bytes = writer.finish().unwrap();
         let records = read_back(&bytes);

@@ -2,11 +2,17 @@
 
 use std::net::IpAddr;
 
-use flowloom_apps::accounting::fields::{FieldValue, all_columns};
+use flowloom_apps::RecordState as _;
+use flowloom_apps::accounting::fields::{AllFields, Detailed};
 use flowloom_apps::accounting::{Accounted, AccountingRecord, EndedBy};
-use flowloom_export::RecordFilter;
+use flowloom_export::record::Value;
+use flowloom_export::{RecordFilter, RecordFilterError};
 use flowloom_flow_key::FlowKey;
 use proptest::prelude::*;
+
+fn parse(text: &str) -> Result<RecordFilter, RecordFilterError> {
+    RecordFilter::parse(text, &Detailed::<AllFields>::schema())
+}
 
 /// An expression, as the oracle evaluates it.
 #[derive(Clone, Debug)]
@@ -151,20 +157,21 @@ proptest! {
         expression in plain(),
         records in prop::collection::vec((record(), prop::option::of(0..6_u64)), 1..20),
     ) {
-        let columns = all_columns();
-        let at = columns.iter().position(|column| column.name == "handshake_rtt").unwrap();
-        let filter = RecordFilter::parse(&expression.text(), &columns).unwrap();
+        let schema = Detailed::<AllFields>::schema();
+        let at = schema.named("handshake_rtt").unwrap().index;
+        let filter = RecordFilter::parse(&expression.text(), &schema).unwrap();
         for (record, rtt) in records {
-            let mut fields = vec![FieldValue::None; columns.len()];
-            fields[at] = rtt.into();
+            let mut row = record.row();
+            row.values.resize(schema.columns().len(), Value::None);
+            row.values[at] = rtt.into();
             let expected = expression.matches(&record, rtt);
-            prop_assert_eq!(filter.matches(&record, &fields), expected, "{}: {:?}", expression.text(), record);
+            prop_assert_eq!(filter.matches(&row), expected, "{}: {:?}", expression.text(), record);
         }
     }
 
     #[test]
     fn no_text_is_trouble(text in "[a-z_<>=!&|()', 0-9./:\"kéM-]{0,60}") {
-        if let Err(error) = text.parse::<RecordFilter>() {
+        if let Err(error) = parse(&text) {
             prop_assert!(error.at <= text.len());
         }
     }
@@ -174,10 +181,10 @@ proptest! {
         "bytes", ">", "1M", "and", "or", "not", "(", ")", "in", ",", "source", "==", "10.0.0.0/8", "!", "tcp", "&", "\"",
     ]), 0..30)) {
         let text = words.join(" ");
-        if let Ok(filter) = text.parse::<RecordFilter>() {
+        if let Ok(filter) = parse(&text) {
             let (key, _) = FlowKey::from_v4(1, 2, 3, 4, 6);
             let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput);
-            let _ = filter.matches(&record, &[]);
+            let _ = filter.matches(&record.row());
         }
     }
 }
@@ -205,7 +212,7 @@ fn words_times_and_text_are_compared() {
         ("bytes == 1 or bytes == 0 and packets == 1", false),
         ("bytes == 0 or bytes == 1 and packets == 1", true),
     ] {
-        let filter: RecordFilter = text.parse().unwrap();
-        assert_eq!(filter.matches(&record, &[]), expected, "{text}");
+        let filter = parse(text).unwrap();
+        assert_eq!(filter.matches(&record.row()), expected, "{text}");
     }
 }

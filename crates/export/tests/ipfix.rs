@@ -7,12 +7,17 @@ use flowloom_apps::accounting::{Accounted, AccountingRecord, DirectionBasis, End
 use flowloom_engine::flow_table::{LineHash, LineHashConfig, Timeouts};
 use flowloom_engine::scheduler::{DirectHash, WorkerCount};
 use flowloom_engine::{Control, EngineConfig, IdleTimeout, Layout, RunReport, run};
-use flowloom_export::{IpfixWriter, TimePrecision};
+use flowloom_export::record::{GroupSet, SchemaColumn};
+use flowloom_export::{IpfixWriter, RecordWriter as _, TimePrecision};
 use flowloom_flow_key::FlowKey;
 use flowloom_traffic::synth::{Generated, Mix, MixConfig};
 use netflow_parser::variable_versions::ipfix::FlowSetBody;
 use netflow_parser::{FieldValue, NetflowPacket, NetflowParser};
 use proptest::prelude::*;
+
+fn columns() -> Vec<SchemaColumn> {
+    AccountingRecord::schema().of_groups(GroupSet::ALL)
+}
 
 /// Accounts for generated packets.
 fn accounted(config: MixConfig, idle_ns: Option<u64>) -> RunReport<Accounted> {
@@ -160,9 +165,9 @@ proptest! {
         let idle_ns = idle_ms.map(|ms| ms * 1_000_000);
         let report = accounted(config, idle_ns);
         let last_ns = report.input.last_ns;
-        let mut writer = IpfixWriter::new(Vec::new(), last_ns);
+        let mut writer = IpfixWriter::new(Vec::new(), last_ns, &columns());
         for record in &report.flows {
-            writer.write(&AccountingRecord::of(&record.key, &record.state, record.ended)).unwrap();
+            writer.write(&AccountingRecord::of(&record.key, &record.state, record.ended).row()).unwrap();
         }
         let file = writer.finish().unwrap();
         let expected: Vec<_> = report
@@ -181,9 +186,9 @@ proptest! {
 #[test]
 fn messages_are_as_full_as_they_may_be() {
     let key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
-    let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::IdleTimeout);
+    let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::IdleTimeout).row();
     for records in [1, 100, 1000] {
-        let mut writer = IpfixWriter::new(Vec::new(), 0);
+        let mut writer = IpfixWriter::new(Vec::new(), 0, &columns());
         for _ in 0..records {
             writer.write(&record).unwrap();
         }
@@ -202,7 +207,7 @@ fn messages_are_as_full_as_they_may_be() {
 
 #[test]
 fn a_file_without_records_has_its_templates() {
-    let file = IpfixWriter::new(Vec::new(), 7_000_000_000).finish().unwrap();
+    let file = IpfixWriter::new(Vec::new(), 7_000_000_000, &columns()).finish().unwrap();
     assert_eq!(read(&file, 7).len(), 0);
     assert!(file.len() > 100);
 }
@@ -210,8 +215,8 @@ fn a_file_without_records_has_its_templates() {
 #[test]
 fn times_may_be_in_microseconds() {
     let key = FlowKey::from_v4(1, 2, 0, 0, 1).0.with_message(0x0303).with_zone(7 << 12 | 9);
-    let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput);
-    let mut writer = IpfixWriter::with_precision(Vec::new(), 0, TimePrecision::Microseconds);
+    let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput).row();
+    let mut writer = IpfixWriter::with_precision(Vec::new(), 0, &columns(), TimePrecision::Microseconds);
     writer.write(&record).unwrap();
     let file = writer.finish().unwrap();
     let has = |element: u16| {
@@ -238,10 +243,10 @@ impl std::io::Write for Full {
 
 #[test]
 fn a_full_disk_is_an_error() {
-    let mut writer = IpfixWriter::new(Full(20_000), 0);
+    let mut writer = IpfixWriter::new(Full(20_000), 0, &columns());
     let key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
-    let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::IdleTimeout);
+    let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::IdleTimeout).row();
     let failed = (0..1000).find_map(|_| writer.write(&record).err());
     assert_eq!(failed.map(|error| error.kind()), Some(std::io::ErrorKind::StorageFull));
-    assert!(IpfixWriter::new(Full(10), 0).finish().is_err());
+    assert!(IpfixWriter::new(Full(10), 0, &columns()).finish().is_err());
 }

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flowloom_apps::Accounting;
-use flowloom_apps::accounting::{Accounted, AccountingRecord, EndedBy, RecordColumn};
+use flowloom_apps::accounting::{Accounted, AccountingRecord, EndedBy};
 use flowloom_engine::App;
+use flowloom_export::record::{GroupSet, Row, Schema, SchemaColumn};
 use flowloom_export::{
     CsvWriter, EveWriter, IpfixWriter, JsonWriter, Netflow9Writer, RecordWriter, TcpCollector,
     UdpCollector, UdpOptions, ZeekWriter,
@@ -69,8 +70,16 @@ fn record(number: u32) -> AccountingRecord {
     AccountingRecord::of(&key, &flow, EndedBy::IdleTimeout)
 }
 
-fn columns() -> Vec<&'static RecordColumn> {
-    RecordColumn::defaults().collect()
+fn schema() -> Schema {
+    AccountingRecord::schema()
+}
+
+fn columns() -> Vec<SchemaColumn> {
+    schema().of_groups(GroupSet::SHOWN)
+}
+
+fn row(number: u32) -> Row {
+    record(number).row()
 }
 
 #[test]
@@ -81,7 +90,7 @@ fn csv_and_json_have_the_same_values() {
         Box::new(JsonWriter::new(json.clone(), columns())),
     ];
     for writer in &mut writers {
-        (0..50).for_each(|number| writer.write(&record(number)).unwrap());
+        (0..50).for_each(|number| writer.write(&row(number)).unwrap());
         writer.finish().unwrap();
     }
     let (csv, json) = (csv.text(), json.text());
@@ -110,8 +119,8 @@ fn csv_and_json_have_the_same_values() {
 #[test]
 fn a_log_of_zeek_has_a_field_for_each_name() {
     let out = Shared::default();
-    let mut writer = ZeekWriter::new(out.clone());
-    (0..9).for_each(|number| writer.write(&record(number)).unwrap());
+    let mut writer = ZeekWriter::new(out.clone(), &schema(), &[]).unwrap();
+    (0..9).for_each(|number| writer.write(&row(number)).unwrap());
     writer.finish().unwrap();
     let text = out.text();
     let heading =
@@ -134,8 +143,8 @@ fn a_log_of_zeek_has_a_field_for_each_name() {
 #[test]
 fn an_event_of_eve_names_both_sides() {
     let out = Shared::default();
-    let mut writer = EveWriter::new(out.clone());
-    writer.write(&record(1)).unwrap();
+    let mut writer = EveWriter::new(out.clone(), &schema(), &[]).unwrap();
+    writer.write(&row(1)).unwrap();
     writer.finish().unwrap();
     let event: Value = serde_json::from_str(out.text().trim()).unwrap();
     assert_eq!((&event["event_type"], &event["proto"]), (&"flow".into(), &"TCP".into()));
@@ -224,8 +233,8 @@ fn datagrams(write: impl FnOnce(UdpCollector)) -> Vec<Vec<u8>> {
 #[test]
 fn datagrams_of_ipfix_fit_a_frame_and_carry_every_record() {
     let all = datagrams(|collector| {
-        let mut writer = IpfixWriter::new(collector, 0).for_datagrams(1400);
-        (0..500).for_each(|number| RecordWriter::write(&mut writer, &record(number)).unwrap());
+        let mut writer = IpfixWriter::new(collector, 0, &columns()).for_datagrams(1400);
+        (0..500).for_each(|number| RecordWriter::write(&mut writer, &row(number)).unwrap());
         RecordWriter::finish(&mut writer).unwrap();
     });
     assert!(all.len() > 16 && all.iter().all(|datagram| datagram.len() <= 1400));
@@ -238,8 +247,8 @@ fn datagrams_of_ipfix_fit_a_frame_and_carry_every_record() {
 #[test]
 fn netflow_has_a_record_for_each_direction() {
     let all = datagrams(|collector| {
-        let mut writer = Netflow9Writer::new(collector);
-        (0..300).for_each(|number| writer.write(&record(number)).unwrap());
+        let mut writer = Netflow9Writer::new(collector, &schema()).unwrap();
+        (0..300).for_each(|number| writer.write(&row(number)).unwrap());
         writer.finish().unwrap();
     });
     assert!(all.iter().all(|datagram| datagram.len() <= 1400));
@@ -252,7 +261,7 @@ fn times_of_netflow_are_right_over_years_in_any_order() {
     const WEEKS_MS: u64 = u32::MAX as u64 - 3_604_000;
     let mut expected = Vec::new();
     let all = datagrams(|collector| {
-        let mut writer = Netflow9Writer::new(collector);
+        let mut writer = Netflow9Writer::new(collector, &schema()).unwrap();
         for (i, years) in [10, 0, 10, 3, 11, 3, 3, 0, 40, 1].into_iter().enumerate() {
             let mut record = record(u32::try_from(i).unwrap());
             // The last two records last very long; their start is seven weeks before their end.
@@ -265,7 +274,7 @@ fn times_of_netflow_are_right_over_years_in_any_order() {
             {
                 expected.push([times[0], times[1], packets, bytes]);
             }
-            writer.write(&record).unwrap();
+            writer.write(&record.row()).unwrap();
         }
         writer.finish().unwrap();
     });
@@ -279,11 +288,12 @@ fn a_collector_that_is_not_there_is_counted_and_one_that_stops_reading_is_an_err
     let connect = || UdpCollector::connect(unused, UdpOptions::default()).unwrap();
     let (ipfix, netflow) = (connect(), connect());
     let counters = [ipfix.counters(), netflow.counters()];
-    let ipfix = IpfixWriter::new(ipfix, 0).for_datagrams(1400);
-    let writers: [Box<dyn RecordWriter>; 2] = [Box::new(ipfix), Box::new(Netflow9Writer::new(netflow))];
+    let ipfix = IpfixWriter::new(ipfix, 0, &columns()).for_datagrams(1400);
+    let writers: [Box<dyn RecordWriter>; 2] =
+        [Box::new(ipfix), Box::new(Netflow9Writer::new(netflow, &schema()).unwrap())];
     for (mut writer, counters) in writers.into_iter().zip(counters) {
         for number in 0..200 {
-            writer.write(&record(number)).unwrap();
+            writer.write(&row(number)).unwrap();
         }
         writer.finish().unwrap();
         assert!(counters.refused() > 10, "{counters:?}");
@@ -293,9 +303,9 @@ fn a_collector_that_is_not_there_is_counted_and_one_that_stops_reading_is_an_err
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let collector = TcpCollector::connect(listener.local_addr().unwrap()).unwrap();
     let (_silent, _) = listener.accept().unwrap();
-    let mut writer = IpfixWriter::new(collector, 0);
+    let mut writer = IpfixWriter::new(collector, 0, &columns());
     let error =
-        (0..10_000_000).find_map(|number| RecordWriter::write(&mut writer, &record(number % 1000)).err());
+        (0..10_000_000).find_map(|number| RecordWriter::write(&mut writer, &row(number % 1000)).err());
     assert!(
         error.unwrap().to_string().contains("has accepted no data"),
         "the buffers of a connection are finite"
@@ -315,8 +325,8 @@ mod parquet {
     fn rows(path: &std::path::Path) -> (usize, u64, usize) {
         let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
         let groups = reader.num_row_groups();
-        let column = columns().iter().position(|column| column.name == "packets").unwrap();
-        let start = columns().iter().position(|column| column.name == "start").unwrap();
+        let column = columns().iter().position(|column| column.column.name == "packets").unwrap();
+        let start = columns().iter().position(|column| column.column.name == "start").unwrap();
         let (mut count, mut packets) = (0, 0);
         for (number, row) in (0..).zip(reader.get_row_iter(None).unwrap()) {
             let row = row.unwrap();
@@ -336,7 +346,7 @@ mod parquet {
         writer.flush().unwrap();
         assert_eq!(rows(&path), (0, 0, 0));
         for number in 0..1000 {
-            writer.write(&record(number)).unwrap();
+            writer.write(&row(number)).unwrap();
             if number % 100 == 99 {
                 writer.flush().unwrap();
                 let written = number as usize + 1;
@@ -356,11 +366,11 @@ mod parquet {
         let mut writer = ParquetWriter::new(File::create(&path).unwrap(), columns()).unwrap();
         let mut late = record(0);
         late.end_ns = u64::MAX;
-        writer.write(&late).unwrap();
-        writer.write(&record(1)).unwrap();
+        writer.write(&late.row()).unwrap();
+        writer.write(&row(1)).unwrap();
         writer.finish().unwrap();
         let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
-        let end = columns().iter().position(|column| column.name == "end").unwrap();
+        let end = columns().iter().position(|column| column.column.name == "end").unwrap();
         let is_null: Vec<bool> = reader
             .get_row_iter(None)
             .unwrap()
@@ -374,7 +384,7 @@ mod parquet {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("flows.parquet");
         let mut writer = ParquetWriter::new(File::create(&path).unwrap(), columns()).unwrap();
-        let row = record(0);
+        let row = row(0);
         for number in 0..300_000 {
             writer.write(&row).unwrap();
             if number % 70_000 == 0 {

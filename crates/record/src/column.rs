@@ -95,8 +95,7 @@ pub struct Column {
     /// The columns with which it is computed and shown.
     pub group: Group,
     /// For a value of one direction of the flow's key: the direction, and the name of the column
-    /// that shows it by source. The name of the high endpoint's value begins with `reverse_`, as
-    /// the low endpoint is the source unless more is known.
+    /// that shows it by source.
     pub direction: Option<(Direction, &'static str)>,
 }
 
@@ -119,10 +118,32 @@ impl Column {
         Self { elements, ..self }
     }
 
-    /// Says that the value belongs to packets in a direction of the key; a column of the name
-    /// `shown` shows the value of the source, or with `reverse_` of the destination.
+    /// Says that the value belongs to packets in a direction of the key. The column of the name
+    /// `shown` shows it if the low endpoint is the source, and otherwise the value of the other
+    /// direction, whose column is the next one.
     #[must_use]
     pub const fn of_direction(self, direction: Direction, shown: &'static str) -> Self {
         Self { direction: Some((direction, shown)), ..self }
+    }
+
+    /// Gives the column another name.
+    #[must_use]
+    pub const fn renamed(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
+    /// Returns the column that shows the value by source.
+    #[must_use]
+    pub const fn by_source(self) -> Self {
+        match self.direction {
+            Some((_, name)) => Self { name, direction: None, ..self },
+            None => self,
+        }
+    }
+
+    /// Returns the column that shows the value as it is in the key, on request.
+    #[must_use]
+    pub const fn on_request(self) -> Self {
+        Self { group: Group::Internal, elements: &[], direction: None, ..self }
     }
 }

@@ -138,10 +138,16 @@ impl GroupSet {
         Self(self.0 | other.0)
     }
 
-    /// Returns the groups of both sets that are in each.
+    /// Returns the groups that are in both sets.
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
+    }
+
+    /// Returns whether a group is in both sets.
+    #[must_use]
+    pub const fn intersects(self, other: Self) -> bool {
+        !self.intersection(other).is_empty()
     }
 
     /// Returns the groups that are not in the set.
@@ -179,6 +185,8 @@ mod tests {
         assert!(
             others.into_iter().all(|group| !GroupSet::FIELDS.contains(group) && !fields.contains(group))
         );
-        assert!(GroupSet::SHOWN.intersection(GroupSet::FIELDS).is_empty() && !GroupSet::ALL.is_empty());
+        assert!(
+            !GroupSet::SHOWN.intersects(GroupSet::FIELDS) && GroupSet::ALL.intersects(GroupSet::FIELDS)
+        );
     }
 }

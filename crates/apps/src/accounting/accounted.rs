@@ -9,8 +9,8 @@ use flowloom_record::{Column, Kind, Value};
 use super::EndReason;
 use super::connection::{Connection, FIN, Judgement, RST, SYN, Segment};
 use super::direction::{DirectionBasis, Initiator, has_tcp_header, opening};
+use crate::record_state::{LABEL, SOURCE_END, end_word};
 use crate::save_state::{SaveState, put, words};
-use crate::source_direction::{LABEL, SOURCE_END, end_word};
 
 /// Bits of [`Accounted::seen`] that count packets: enough for a thousand million packets per second
 /// over three days.
@@ -134,46 +134,26 @@ impl Accounted {
     pub(super) const COLUMNS_FIELDS_AND_LABEL: &'static [Column] = &[
         Column::new("start_ns", Kind::Time, "The time of the first packet."),
         Column::new("end_ns", Kind::Time, "The time of the last packet."),
-        Column::new("packets_low_to_high", Kind::Packets, "Packets from the low endpoint of the key.")
+        Column::new("packets_low_to_high", Kind::Packets, "Packets from the source.")
             .of_direction(LowToHigh, "packets"),
-        Column::new("packets_high_to_low", Kind::Packets, "Packets from the high endpoint of the key.")
+        Column::new("packets_high_to_low", Kind::Packets, "Packets from the destination.")
             .of_direction(HighToLow, "reverse_packets"),
-        Column::new(
-            "bytes_low_to_high",
-            Kind::Bytes,
-            "The bytes on the wire of packets from the low endpoint of the key.",
-        )
-        .of_direction(LowToHigh, "bytes"),
+        Column::new("bytes_low_to_high", Kind::Bytes, "The bytes on the wire of packets from the source.")
+            .of_direction(LowToHigh, "bytes"),
         Column::new(
             "bytes_high_to_low",
             Kind::Bytes,
-            "The bytes on the wire of packets from the high endpoint of the key.",
+            "The bytes on the wire of packets from the destination.",
         )
         .of_direction(HighToLow, "reverse_bytes"),
-        Column::new(
-            "ip_bytes_low_to_high",
-            Kind::Bytes,
-            "The IP bytes of packets from the low endpoint of the key.",
-        )
-        .of_direction(LowToHigh, "ip_bytes"),
-        Column::new(
-            "ip_bytes_high_to_low",
-            Kind::Bytes,
-            "The IP bytes of packets from the high endpoint of the key.",
-        )
-        .of_direction(HighToLow, "reverse_ip_bytes"),
-        Column::new(
-            "tcp_flags_low_to_high",
-            Kind::Bits,
-            "The TCP flags of packets from the low endpoint of the key.",
-        )
-        .of_direction(LowToHigh, "tcp_flags"),
-        Column::new(
-            "tcp_flags_high_to_low",
-            Kind::Bits,
-            "The TCP flags of packets from the high endpoint of the key.",
-        )
-        .of_direction(HighToLow, "reverse_tcp_flags"),
+        Column::new("ip_bytes_low_to_high", Kind::Bytes, "The IP bytes of packets from the source.")
+            .of_direction(LowToHigh, "ip_bytes"),
+        Column::new("ip_bytes_high_to_low", Kind::Bytes, "The IP bytes of packets from the destination.")
+            .of_direction(HighToLow, "reverse_ip_bytes"),
+        Column::new("tcp_flags_low_to_high", Kind::Bits, "The TCP flags of packets from the source.")
+            .of_direction(LowToHigh, "tcp_flags"),
+        Column::new("tcp_flags_high_to_low", Kind::Bits, "The TCP flags of packets from the destination.")
+            .of_direction(HighToLow, "reverse_tcp_flags"),
         SOURCE_END,
         Column::new("direction", Kind::Word(&DirectionBasis::WORDS), "How the source is known."),
         Column::new("closed", Kind::Word(&[]), "How the connection was closed, or `-`."),

@@ -2,9 +2,9 @@
 //!
 //! Specification: <https://github.com/corelight/community-id-spec>, version 1, seed 0.
 
-use std::fmt;
 use std::net::IpAddr;
 
+use flowloom_record::CommunityId;
 use sha1::{Digest, Sha1};
 
 use super::AccountingRecord;
@@ -20,69 +20,53 @@ const PAIRS_V4: [(u8, u8); 5] = [(8, 0), (13, 14), (15, 16), (10, 9), (17, 18)];
 /// The same pairs for ICMP for IPv6.
 const PAIRS_V6: [(u8, u8); 6] = [(128, 129), (130, 131), (133, 134), (135, 136), (139, 140), (144, 145)];
 
-/// A Community ID, shown as `1:` and its digest in base64.
+/// Returns the ID of a flow between two endpoints. For ICMP, pass the type and code of a
+/// message from the first to the second. Both directions have the same ID, except for ICMP
+/// messages without an answer.
 ///
 /// # Examples
 ///
 /// ```
-/// use flowloom_apps::accounting::CommunityId;
+/// use flowloom_apps::accounting::community_id;
 /// let (client, server) = ([128, 232, 110, 120].into(), [66, 35, 250, 204].into());
-/// let id = CommunityId::of((client, 34855), (server, 80), 6, None);
+/// let id = community_id((client, 34855), (server, 80), 6, None);
 /// assert_eq!(id.to_string(), "1:LQU9qZlK+B5F3KDmev6m5PMibrg=");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CommunityId {
-    digest: [u8; 20],
-}
-
-impl CommunityId {
-    /// Returns the ID of a flow between two endpoints. For ICMP, pass the type and code of a
-    /// message from the first to the second. Both directions have the same ID, except for ICMP
-    /// messages without an answer.
-    #[must_use]
-    pub fn of(
-        source: (IpAddr, u16),
-        destination: (IpAddr, u16),
-        protocol: u8,
-        icmp: Option<[u8; 2]>,
-    ) -> Self {
-        let (mut from, mut to, mut is_one_way) = (source, destination, false);
-        if let (ICMP | ICMPV6, Some([kind, code])) = (protocol, icmp) {
-            let pairs: &[(u8, u8)] = if protocol == ICMP { &PAIRS_V4 } else { &PAIRS_V6 };
-            let answer = pairs.iter().find_map(|&(one, other)| match kind {
-                kind if kind == one => Some(other),
-                kind if kind == other => Some(one),
-                _ => None,
-            });
-            is_one_way = answer.is_none();
-            (from.1, to.1) = (kind.into(), answer.unwrap_or(code).into());
-        }
-        if !is_one_way && from > to {
-            (from, to) = (to, from);
-        }
-        let mut hash = Sha1::new();
-        hash.update([0, 0]);
-        for (address, _) in [from, to] {
-            match address {
-                IpAddr::V4(v4) => hash.update(v4.octets()),
-                IpAddr::V6(v6) => hash.update(v6.octets()),
-            }
-        }
-        hash.update([protocol, 0]);
-        if matches!(protocol, ICMP | TCP | UDP | ICMPV6 | SCTP) {
-            hash.update(from.1.to_be_bytes());
-            hash.update(to.1.to_be_bytes());
-        }
-        Self { digest: hash.finalize().into() }
+#[must_use]
+pub fn community_id(
+    source: (IpAddr, u16),
+    destination: (IpAddr, u16),
+    protocol: u8,
+    icmp: Option<[u8; 2]>,
+) -> CommunityId {
+    let (mut from, mut to, mut is_one_way) = (source, destination, false);
+    if let (ICMP | ICMPV6, Some([kind, code])) = (protocol, icmp) {
+        let pairs: &[(u8, u8)] = if protocol == ICMP { &PAIRS_V4 } else { &PAIRS_V6 };
+        let answer = pairs.iter().find_map(|&(one, other)| match kind {
+            kind if kind == one => Some(other),
+            kind if kind == other => Some(one),
+            _ => None,
+        });
+        is_one_way = answer.is_none();
+        (from.1, to.1) = (kind.into(), answer.unwrap_or(code).into());
     }
-}
-
-impl CommunityId {
-    /// Returns the digest that the text shows in base64.
-    #[must_use]
-    pub fn digest(&self) -> &[u8; 20] {
-        &self.digest
+    if !is_one_way && from > to {
+        (from, to) = (to, from);
     }
+    let mut hash = Sha1::new();
+    hash.update([0, 0]);
+    for (address, _) in [from, to] {
+        match address {
+            IpAddr::V4(v4) => hash.update(v4.octets()),
+            IpAddr::V6(v6) => hash.update(v6.octets()),
+        }
+    }
+    hash.update([protocol, 0]);
+    if matches!(protocol, ICMP | TCP | UDP | ICMPV6 | SCTP) {
+        hash.update(from.1.to_be_bytes());
+        hash.update(to.1.to_be_bytes());
+    }
+    CommunityId::from_digest(hash.finalize().into())
 }
 
 impl AccountingRecord {
@@ -91,25 +75,7 @@ impl AccountingRecord {
     pub fn community_id(&self) -> CommunityId {
         let (source, destination) =
             ((self.source, self.source_port), (self.destination, self.destination_port));
-        CommunityId::of(source, destination, self.protocol, self.icmp)
-    }
-}
-
-impl fmt::Display for CommunityId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-        f.write_str("1:")?;
-        for bytes in self.digest.chunks(3) {
-            let mut three = [0; 3];
-            three[..bytes.len()].copy_from_slice(bytes);
-            let word = u32::from_be_bytes([0, three[0], three[1], three[2]]);
-            for digit in 0..4 {
-                let at = (word >> (18 - 6 * digit) & 63) as usize;
-                let is_padding = digit > bytes.len();
-                write!(f, "{}", if is_padding { '=' } else { char::from(DIGITS[at]) })?;
-            }
-        }
-        Ok(())
+        community_id(source, destination, self.protocol, self.icmp)
     }
 }
 
@@ -126,7 +92,7 @@ mod tests {
         icmp: Option<[u8; 2]>,
     ) -> String {
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
-        CommunityId::of((address(from), from_port), (address(to), to_port), protocol, icmp).to_string()
+        community_id((address(from), from_port), (address(to), to_port), protocol, icmp).to_string()
     }
 
     #[test]

@@ -46,14 +46,14 @@ use flowloom_engine::{App, Composed, FlowState, Verdict};
 use flowloom_packet::PacketView;
 
 pub use accounted::{Accounted, SplitReason};
-pub use columns::{ColumnGroup, RecordColumn, RecordValue, reference};
-pub use community_id::CommunityId;
+pub use community_id::community_id;
 pub use direction::DirectionBasis;
 pub use end::EndReason;
 pub use flowloom_engine::EndedBy;
 #[cfg(feature = "l7-filter")]
 pub use labelled::{Labelled, LabelledAccounting};
-pub use record::{AccountingRecord, protocol_name};
+pub use record::AccountingRecord;
+pub(crate) use record::Ends;
 
 /// Accounts for packets and bytes in records that end by timeouts and by the end of TCP
 /// connections.

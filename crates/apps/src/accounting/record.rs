@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
-use flowloom_flow_key::{FiveTuple, FlowKey, IpFamily};
+use flowloom_flow_key::{Direction, FiveTuple, FlowKey, IpFamily};
 use flowloom_packet::icmp::{ICMP, ICMPV6, MessageKind, message_kind};
+use flowloom_record::protocol_name;
 
 use super::{Accounted, DirectionBasis, EndReason, EndedBy};
 
@@ -84,19 +85,9 @@ impl AccountingRecord {
     pub fn of(key: &FlowKey, flow: &Accounted, ended: EndedBy) -> Self {
         let way = flow.source_direction();
         let [there, back] = [way.index(), way.reversed().index()];
-        let FiveTuple { source, destination, mut source_port, mut destination_port, protocol } =
-            key.tuple(way);
         let (start_ns, end_ns) = flow.times_ns();
-        let mut icmp_identifier = None;
-        if matches!(protocol, ICMP | ICMPV6) {
-            // The decoder stores the identifier in place of the ports.
-            let identifier = std::mem::take(&mut source_port);
-            let kind = key.message().to_be_bytes()[0];
-            // Only later fragments have no type. An echo reply has type 0, and its request has 8.
-            let has_one = key.message() != 0 && message_kind(key.family(), kind) != MessageKind::Alone;
-            icmp_identifier = has_one.then_some(identifier);
-            destination_port = 0;
-        }
+        let Ends { source, destination, source_port, destination_port, protocol, icmp_identifier } =
+            Ends::of(key, way);
         Self {
             source,
             destination,
@@ -135,6 +126,37 @@ impl AccountingRecord {
     }
 }
 
+/// The two ends of a flow, as users see them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    pub(crate) source: IpAddr,
+    pub(crate) destination: IpAddr,
+    pub(crate) source_port: u16,
+    pub(crate) destination_port: u16,
+    pub(crate) protocol: u8,
+    pub(crate) icmp_identifier: Option<u16>,
+}
+
+impl Ends {
+    /// Returns the ends of a key. `way` is the direction of packets from the source.
+    #[inline]
+    pub(crate) fn of(key: &FlowKey, way: Direction) -> Self {
+        let FiveTuple { source, destination, mut source_port, mut destination_port, protocol } =
+            key.tuple(way);
+        let mut icmp_identifier = None;
+        if matches!(protocol, ICMP | ICMPV6) {
+            // The decoder stores the identifier in place of the ports.
+            let identifier = std::mem::take(&mut source_port);
+            let kind = key.message().to_be_bytes()[0];
+            // Only later fragments have no type. An echo reply has type 0, and its request has 8.
+            let has_one = key.message() != 0 && message_kind(key.family(), kind) != MessageKind::Alone;
+            icmp_identifier = has_one.then_some(identifier);
+            destination_port = 0;
+        }
+        Self { source, destination, source_port, destination_port, protocol, icmp_identifier }
+    }
+}
+
 /// Returns the VLAN IDs of a zone: see the decoder's `Zone`.
 fn vlans(zone: u32) -> [Option<u16>; 2] {
     let id = |value: u32| u16::try_from(value & 0xFFF).ok();
@@ -144,49 +166,6 @@ fn vlans(zone: u32) -> [Option<u16>; 2] {
         // The zone has no VLAN ID, or it mixes more than two tags or a tunnel.
         _ => [None, None],
     }
-}
-
-/// Returns IANA's name of an IP protocol, in lower case.
-#[must_use]
-pub fn protocol_name(protocol: u8) -> Option<&'static str> {
-    Some(match protocol {
-        0 => "hopopt",
-        1 => "icmp",
-        2 => "igmp",
-        4 => "ipv4",
-        6 => "tcp",
-        8 => "egp",
-        9 => "igp",
-        17 => "udp",
-        27 => "rdp",
-        33 => "dccp",
-        41 => "ipv6",
-        43 => "ipv6-route",
-        44 => "ipv6-frag",
-        46 => "rsvp",
-        47 => "gre",
-        50 => "esp",
-        51 => "ah",
-        58 => "ipv6-icmp",
-        59 => "ipv6-nonxt",
-        60 => "ipv6-opts",
-        88 => "eigrp",
-        89 => "ospfigp",
-        94 => "ipip",
-        97 => "etherip",
-        103 => "pim",
-        108 => "ipcomp",
-        112 => "vrrp",
-        115 => "l2tp",
-        132 => "sctp",
-        135 => "mobility-header",
-        136 => "udplite",
-        137 => "mpls-in-ip",
-        139 => "hip",
-        140 => "shim6",
-        143 => "ethernet",
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use flowloom_export::RecordFilter;
 
 use super::parse;
+use crate::record_view::Where;
 
 /// Arguments of `merge`.
 #[derive(Clone, Debug, Args)]
@@ -38,8 +38,7 @@ pub(crate) struct Merge {
     #[arg(long)]
     pub(crate) incomplete: bool,
 
-    /// Write one record per flow: JSON lines for .jsonl and .json, IPFIX for .ipfix (--app
-    /// accounting only), CSV for .csv and names without an extension
+    /// Write one record per flow, as `replay --flows` does
     #[arg(long, value_name = "FILE")]
     pub(crate) flows: Option<PathBuf>,
 
@@ -47,8 +46,7 @@ pub(crate) struct Merge {
     #[arg(long, value_enum, value_name = "FORMAT", requires = "flows")]
     pub(crate) flows_format: Option<crate::flow_file::Format>,
 
-    /// Write only the records of --flows that match (--app accounting only); docs/selecting.md
-    /// lists names and operators
-    #[arg(long = "where", value_name = "EXPRESSION", value_parser = parse::from_str::<RecordFilter>, requires = "flows")]
-    pub(crate) record_filter: Option<RecordFilter>,
+    /// Write only the records of --flows that match; docs/selecting.md lists names and operators
+    #[arg(long = "where", value_name = "EXPRESSION", value_parser = parse::from_str::<Where>, requires = "flows")]
+    pub(crate) record_filter: Option<Where>,
 }

@@ -16,8 +16,8 @@ use std::os::fd::AsFd as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use flowloom::apps::SourceDirection;
-use flowloom::engine::{FlowRecord, FlowState, RecordSink, SinkError};
+use flowloom::apps::RecordState;
+use flowloom::engine::{FlowRecord, RecordSink, SinkError};
 use flowloom_export::{UdpCollector, UdpOptions};
 
 use super::held::HeldBytes;
@@ -26,7 +26,7 @@ use super::{Destination, FlowWriter, Format, Opened, Place, Raw, WriterCounts, r
 use crate::closed_output;
 use crate::compressed_file::Compression;
 use crate::output::OutputFile;
-use crate::record_view::{FieldGroups, RecordView, WrittenColumns};
+use crate::record_view::RecordPlan;
 use crate::render::{counted, say};
 
 /// The first and the longest wait before another attempt.
@@ -81,12 +81,10 @@ impl Destination {
     /// # Errors
     ///
     /// Returns the error of the system for a file, and for what is no address of a collector.
-    pub(crate) fn open_lasting<F: FlowState + SourceDirection>(
+    pub(crate) fn open_lasting<F: RecordState>(
         self,
         name: String,
-        view: Option<RecordView<F>>,
-        columns: WrittenColumns,
-        groups: &FieldGroups,
+        plan: RecordPlan,
         quiet: bool,
     ) -> io::Result<LastingWriter<F>> {
         let Self { place, format } = self;
@@ -115,7 +113,7 @@ impl Destination {
         };
         let opened = way.opened(format, compression);
         Ok(LastingWriter {
-            writer: FlowWriter::new(opened, view, columns, groups),
+            writer: FlowWriter::new(opened, plan),
             way,
             format,
             compression,
@@ -155,7 +153,7 @@ impl Way {
     }
 }
 
-impl<F: FlowState + SourceDirection> LastingWriter<F> {
+impl<F: RecordState> LastingWriter<F> {
     /// Writes what follows the last record. Records that are still held are lost then.
     ///
     /// # Errors
@@ -365,7 +363,7 @@ impl<F: FlowState + SourceDirection> LastingWriter<F> {
     }
 }
 
-impl<F: FlowState + SourceDirection> RecordSink<F> for LastingWriter<F> {
+impl<F: RecordState> RecordSink<F> for LastingWriter<F> {
     fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
         if self.is_broken {
             self.lost += records.len() as u64;

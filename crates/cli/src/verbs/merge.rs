@@ -6,15 +6,15 @@ mod fragments;
 use std::path::PathBuf;
 
 use flowloom::apps::accounting::Accounted;
-use flowloom::apps::{Accounting, NoState, SaveState, SourceDirection, TcpFlow};
+use flowloom::apps::{Accounting, NoState, RecordState, SaveState, TcpFlow};
 use flowloom::engine::{Composed, FlowState, IdleTimeout, MergedParts, RecordSink, merge_parts};
 
 use crate::args::Common;
 use crate::args::merge::Merge;
 use crate::exit::{Failure, Status};
-use crate::flow_file::{Destination, FlowWriter, Format};
+use crate::flow_file::{Destination, FlowWriter};
 use crate::part_file::{self, Header, PartFile, PartNumber, Settings};
-use crate::record_view::{AccountOf, FieldGroups, RecordView, Where, WrittenColumns};
+use crate::record_view::{FieldGroups, RecordPlan};
 use crate::render::merge::{MergeResult, PartFigures};
 use crate::render::replay::RecordFigures;
 use crate::render::{counted, print, print_aside, warn};
@@ -42,12 +42,12 @@ pub(crate) fn run(arguments: &Merge, common: &Common) -> Result<Status, Failure>
     in_order(&mut parts, arguments.incomplete)?;
     let active_ns = settings.active_timeout_ns;
     match settings.app.as_str() {
-        "null" => merge::<NoState>(arguments, common, parts, &settings, FlowState::compose, None),
-        "tcp-tracker" => merge::<TcpFlow>(arguments, common, parts, &settings, FlowState::compose, None),
+        "null" => merge::<NoState>(arguments, common, parts, &settings, FlowState::compose),
+        "tcp-tracker" => merge::<TcpFlow>(arguments, common, parts, &settings, FlowState::compose),
         "accounting" => {
             let accounting = Accounting::new(active_ns);
             let compose = |flow: &mut _, later: &mut _| accounting.compose(flow, later);
-            merge::<Accounted>(arguments, common, parts, &settings, compose, Some(itself))
+            merge::<Accounted>(arguments, common, parts, &settings, compose)
         }
         app => Err(Failure::Input(format!("parts of the application '{app}' cannot be merged"))),
     }
@@ -111,30 +111,19 @@ fn in_order(parts: &mut [(PathBuf, PartFile)], incomplete: bool) -> Result<(), F
     Ok(())
 }
 
-fn merge<F: FlowState + SaveState + SourceDirection>(
+fn merge<F: SaveState + RecordState>(
     arguments: &Merge,
     common: &Common,
     parts: Vec<(PathBuf, PartFile)>,
     settings: &Settings,
     compose: impl FnMut(&mut F, &mut F) -> Composed,
-    account: Option<AccountOf<F>>,
 ) -> Result<Status, Failure> {
-    if let Some(path) = &arguments.flows {
-        let Destination { format, .. } =
-            Destination::of(path, arguments.flows_format).map_err(Failure::Usage)?;
-        if !matches!(format, Format::Csv | Format::Jsonl) && settings.app != "accounting" {
-            return Err(Failure::Usage(format!(
-                "--flows in this format needs parts of --app accounting; these are of {}",
-                settings.app
-            )));
-        }
-    }
-    if arguments.record_filter.is_some() && account.is_none() {
-        return Err(Failure::Usage(format!(
-            "--where needs parts of --app accounting; these are of {}\n  omit --where",
-            settings.app
-        )));
-    }
+    let destination = |path: &PathBuf| Destination::of(path, arguments.flows_format);
+    let destination = arguments.flows.as_ref().map(destination).transpose().map_err(Failure::Usage)?;
+    let format = destination.as_ref().map(|destination| destination.format);
+    let filter = arguments.record_filter.as_ref();
+    let plan =
+        RecordPlan::new::<F>(None, FieldGroups::default(), filter, format).map_err(Failure::Usage)?;
     let mut figures = Vec::with_capacity(parts.len());
     let mut saved = Vec::with_capacity(parts.len());
     for (path, part) in parts {
@@ -158,14 +147,11 @@ fn merge<F: FlowState + SaveState + SourceDirection>(
         Failure::Input(format!("{} cannot be merged: {error}", counted(figures.len() as u64, "part")))
     })?;
     let mut result = MergeResult::new(settings, figures, &merged);
-    if let Some(path) = &arguments.flows {
-        let filter = arguments.record_filter.clone().map(Where);
-        let destination = Destination::of(path, arguments.flows_format).map_err(Failure::Usage)?;
+    if let (Some(path), Some(destination)) = (&arguments.flows, destination) {
         let shown = path.display().to_string();
-        let figures =
-            write_flows((destination, shown), common, &merged, account, filter).map_err(|error| {
-                Failure::Output(format!("cannot write flows to {}: {error}", path.display()))
-            })?;
+        let figures = write_flows((destination, shown), common, &merged, plan).map_err(|error| {
+            Failure::Output(format!("cannot write flows to {}: {error}", path.display()))
+        })?;
         result.records = Some(figures);
     }
     let is_aside = arguments.flows.as_ref().is_some_and(|path| path.as_os_str() == "-");
@@ -175,21 +161,14 @@ fn merge<F: FlowState + SaveState + SourceDirection>(
 }
 
 /// Writes the matching records. Returns what became of them.
-fn write_flows<F: SaveState + SourceDirection>(
+fn write_flows<F: SaveState + RecordState>(
     (destination, path): (Destination, String),
     common: &Common,
     merged: &MergedParts<F>,
-    account: Option<AccountOf<F>>,
-    filter: Option<Where>,
+    plan: RecordPlan,
 ) -> std::io::Result<RecordFigures> {
-    let is_filtered = filter.is_some();
-    let opened = destination.open()?;
-    let groups = FieldGroups::default();
-    let state = account.is_none().then_some(F::COLUMNS);
-    let columns = WrittenColumns::of(None, state).map_err(std::io::Error::other)?;
-    let view = account.map(|account| RecordView::new(account, None, filter, &groups));
-    let mut writer = FlowWriter::new(opened, view, columns, &groups);
-    if is_filtered {
+    let mut writer = FlowWriter::new(destination.open()?, plan);
+    if writer.filter_counts().is_some() {
         writer.keep_old_if_empty();
     }
     let mut written = Ok(());
@@ -211,10 +190,4 @@ fn write_flows<F: SaveState + SourceDirection>(
         );
     }
     Ok(figures)
-}
-
-/// Returns an accounting record as its own accounting record.
-#[expect(clippy::unnecessary_wraps, reason = "states of other applications have none")]
-fn itself(flow: &Accounted) -> Option<&Accounted> {
-    Some(flow)
 }

@@ -18,7 +18,7 @@ pub(super) enum Comparison {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     Open,
     Close,
     Comma,
@@ -36,7 +36,7 @@ pub(super) enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) at: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: TokenKind,
 }
 
 fn is_word(c: char) -> bool {
@@ -47,19 +47,19 @@ fn is_word(c: char) -> bool {
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, RecordFilterError> {
     // Longer operators come before their prefixes.
     let operators = [
-        ("==", Kind::Compare(Comparison::Equal)),
-        ("!=", Kind::Compare(Comparison::Unequal)),
-        ("<=", Kind::Compare(Comparison::LessOrEqual)),
-        (">=", Kind::Compare(Comparison::GreaterOrEqual)),
-        ("&&", Kind::And),
-        ("||", Kind::Or),
-        ("<", Kind::Compare(Comparison::Less)),
-        (">", Kind::Compare(Comparison::Greater)),
-        ("&", Kind::Compare(Comparison::HasBits)),
-        ("!", Kind::Not),
-        ("(", Kind::Open),
-        (")", Kind::Close),
-        (",", Kind::Comma),
+        ("==", TokenKind::Compare(Comparison::Equal)),
+        ("!=", TokenKind::Compare(Comparison::Unequal)),
+        ("<=", TokenKind::Compare(Comparison::LessOrEqual)),
+        (">=", TokenKind::Compare(Comparison::GreaterOrEqual)),
+        ("&&", TokenKind::And),
+        ("||", TokenKind::Or),
+        ("<", TokenKind::Compare(Comparison::Less)),
+        (">", TokenKind::Compare(Comparison::Greater)),
+        ("&", TokenKind::Compare(Comparison::HasBits)),
+        ("!", TokenKind::Not),
+        ("(", TokenKind::Open),
+        (")", TokenKind::Close),
+        (",", TokenKind::Comma),
     ];
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -77,7 +77,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, RecordFilterError> {
             let Some(end) = rest[1..].find(first) else {
                 return Err(RecordFilterError::new(at, format!("the quote {first} is not closed")));
             };
-            (Kind::Quoted(rest[1..=end].to_owned()), end + 2)
+            (TokenKind::Quoted(rest[1..=end].to_owned()), end + 2)
         } else if is_word(first) {
             let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
             (of_word(&rest[..end]), end)
@@ -94,13 +94,13 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, RecordFilterError> {
     Ok(tokens)
 }
 
-fn of_word(word: &str) -> Kind {
+fn of_word(word: &str) -> TokenKind {
     match word {
-        "and" => Kind::And,
-        "or" => Kind::Or,
-        "not" => Kind::Not,
-        "in" => Kind::Compare(Comparison::In),
-        word => Kind::Word(word.to_owned()),
+        "and" => TokenKind::And,
+        "or" => TokenKind::Or,
+        "not" => TokenKind::Not,
+        "in" => TokenKind::Compare(Comparison::In),
+        word => TokenKind::Word(word.to_owned()),
     }
 }
 
@@ -110,26 +110,29 @@ mod tests {
 
     #[test]
     fn operators_words_and_quotes_are_told_apart() {
-        let kinds = |text: &str| -> Vec<Kind> {
+        let kinds = |text: &str| -> Vec<TokenKind> {
             tokens(text).unwrap().into_iter().map(|token| token.kind).collect()
         };
-        let word = |word: &str| Kind::Word(word.to_owned());
+        let word = |word: &str| TokenKind::Word(word.to_owned());
         assert_eq!(
             kinds("a<=1M&&!(b in ::1/128)"),
             [
                 word("a"),
-                Kind::Compare(Comparison::LessOrEqual),
+                TokenKind::Compare(Comparison::LessOrEqual),
                 word("1M"),
-                Kind::And,
-                Kind::Not,
-                Kind::Open,
+                TokenKind::And,
+                TokenKind::Not,
+                TokenKind::Open,
                 word("b"),
-                Kind::Compare(Comparison::In),
+                TokenKind::Compare(Comparison::In),
                 word("::1/128"),
-                Kind::Close
+                TokenKind::Close
             ]
         );
-        assert_eq!(kinds("'1:+/=' \"\""), [Kind::Quoted("1:+/=".into()), Kind::Quoted(String::new())]);
+        assert_eq!(
+            kinds("'1:+/=' \"\""),
+            [TokenKind::Quoted("1:+/=".into()), TokenKind::Quoted(String::new())]
+        );
         assert_eq!(tokens("a = 1").unwrap_err().at, 2);
         assert_eq!(tokens("a == 'é").unwrap_err().at, 5);
         assert_eq!(tokens("a == é").unwrap_err().at, 5);

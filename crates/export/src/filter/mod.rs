@@ -15,10 +15,8 @@ mod value;
 
 use std::fmt;
 use std::net::IpAddr;
-use std::str::FromStr;
 
-use flowloom_apps::accounting::AccountingRecord;
-use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
+use flowloom_record::{GroupSet, Row, Schema};
 
 use subject::Subject;
 
@@ -62,7 +60,7 @@ impl std::error::Error for RecordFilterError {}
 /// | `and`, `or`, `not`, `( )` | also `&&`, `||`, `!`; `and` binds more closely than `or` |
 ///
 /// In addition to the columns there are `address` and `port`, which match either end, and
-/// `total_packets`, `total_bytes` and `duration`. A missing value satisfies `!=` and no other
+/// `total_packets`, `total_bytes` and `duration`, if the records have columns for them. A missing value satisfies `!=` and no other
 /// comparison; `!=` always means `not ==`.
 ///
 /// # Examples
@@ -74,67 +72,45 @@ impl std::error::Error for RecordFilterError {}
 ///
 /// let (key, _) = FlowKey::from_v4(0x0A00_0001, 0xC000_0201, 40_000, 443, 6);
 /// let record = AccountingRecord::of(&key, &Default::default(), EndedBy::EndOfInput);
-/// let filter: RecordFilter = "protocol == tcp and address in 10.0.0.0/8".parse()?;
-/// assert!(filter.matches(&record, &[]));
-/// let error = "bytes > many".parse::<RecordFilter>().unwrap_err();
+/// let schema = AccountingRecord::schema();
+/// let filter = RecordFilter::parse("protocol == tcp and address in 10.0.0.0/8", &schema)?;
+/// assert!(filter.matches(&record.row()));
+/// let error = RecordFilter::parse("bytes > many", &schema).unwrap_err();
 /// assert!(error.to_string().starts_with("column 9: 'many' is not a number"));
 /// # Ok::<(), flowloom_export::RecordFilterError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct RecordFilter {
     node: Node,
-    reads_fields: bool,
+    groups: GroupSet,
 }
 
 impl RecordFilter {
-    /// Parses an expression over the columns of records and these additional fields.
+    /// Parses an expression over the columns of a schema.
     ///
     /// # Errors
     ///
     /// An error with the position of the mistake.
-    pub fn parse(text: &str, fields: &[FieldColumn]) -> Result<Self, RecordFilterError> {
+    pub fn parse(text: &str, schema: &Schema) -> Result<Self, RecordFilterError> {
         if text.len() > BYTES_MAX {
             let what = format!("the expression has {} bytes, the limit is {BYTES_MAX}", text.len());
             return Err(RecordFilterError::new(BYTES_MAX, what));
         }
         let tokens = lexer::tokens(text)?;
-        let node = parser::Parser::new(text, tokens, fields).whole()?;
-        let mut indexes = Vec::new();
-        node.collect_fields(&mut indexes);
-        Ok(Self { node, reads_fields: !indexes.is_empty() })
+        let (node, groups) = parser::Parser::new(text, tokens, schema).whole()?;
+        Ok(Self { node, groups })
     }
 
-    /// Returns whether the expression reads additional fields, which [`matches`](Self::matches)
-    /// then requires.
+    /// Returns the groups of the columns that the expression reads.
     #[must_use]
-    pub fn reads_fields(&self) -> bool {
-        self.reads_fields
+    pub fn groups(&self) -> GroupSet {
+        self.groups
     }
 
-    /// Returns the indexes of the additional fields that the expression reads, in ascending order.
+    /// Returns whether a record matches, whose values are in the order of the schema.
     #[must_use]
-    pub fn field_indexes(&self) -> Vec<usize> {
-        let mut indexes = Vec::new();
-        self.node.collect_fields(&mut indexes);
-        indexes.sort_unstable();
-        indexes.dedup();
-        indexes
-    }
-
-    /// Returns whether a record matches. `fields` has a value for each column with which the
-    /// expression was parsed; it may be empty if the expression does not read them.
-    #[must_use]
-    pub fn matches(&self, record: &AccountingRecord, fields: &[FieldValue]) -> bool {
-        self.node.matches(record, fields)
-    }
-}
-
-impl FromStr for RecordFilter {
-    type Err = RecordFilterError;
-
-    /// Parses an expression over the columns of records, without additional fields.
-    fn from_str(text: &str) -> Result<Self, RecordFilterError> {
-        Self::parse(text, &[])
+    pub fn matches(&self, row: &Row) -> bool {
+        self.node.matches(row)
     }
 }
 
@@ -161,35 +137,29 @@ enum Test {
 }
 
 impl Node {
-    fn matches(&self, record: &AccountingRecord, fields: &[FieldValue]) -> bool {
+    fn matches(&self, row: &Row) -> bool {
         match self {
-            Self::All(nodes) => nodes.iter().all(|node| node.matches(record, fields)),
-            Self::Any(nodes) => nodes.iter().any(|node| node.matches(record, fields)),
-            Self::Not(node) => !node.matches(record, fields),
-            Self::Is(subject, Test::Ranges(ranges)) => {
-                let is_in = |number| ranges.iter().any(|&(first, last)| first <= number && number <= last);
-                subject.numbers(record, fields).into_iter().flatten().any(is_in)
-            }
-            Self::Is(subject, Test::Bits(mask)) => {
-                subject.numbers(record, fields).into_iter().flatten().any(|number| number & mask != 0)
-            }
-            Self::Is(subject, Test::Prefixes(prefixes)) => {
-                let addresses = subject.addresses(record);
-                let is_in = |address| prefixes.iter().any(|prefix| prefix.holds(address));
-                addresses.into_iter().flatten().any(is_in)
-            }
-            Self::Is(subject, Test::Texts(texts)) => {
-                subject.is_text(record, fields, |value| texts.iter().any(|text| text == value))
-            }
-        }
-    }
-
-    fn collect_fields(&self, out: &mut Vec<usize>) {
-        match self {
-            Self::All(nodes) | Self::Any(nodes) => nodes.iter().for_each(|node| node.collect_fields(out)),
-            Self::Not(node) => node.collect_fields(out),
-            Self::Is(Subject::Field(index), _) => out.push(*index),
-            Self::Is(..) => {}
+            Self::All(nodes) => nodes.iter().all(|node| node.matches(row)),
+            Self::Any(nodes) => nodes.iter().any(|node| node.matches(row)),
+            Self::Not(node) => !node.matches(row),
+            Self::Is(subject, test) => match test {
+                Test::Ranges(ranges) => {
+                    let is_in =
+                        |number| ranges.iter().any(|&(first, last)| first <= number && number <= last);
+                    subject.numbers(row).into_iter().flatten().any(is_in)
+                }
+                Test::Bits(mask) => {
+                    subject.numbers(row).into_iter().flatten().any(|number| number & mask != 0)
+                }
+                Test::Prefixes(prefixes) => {
+                    let is_in = |address| prefixes.iter().any(|prefix| prefix.holds(address));
+                    subject.addresses(row).into_iter().flatten().any(is_in)
+                }
+                Test::Texts(texts) => {
+                    let text = subject.text(row);
+                    text.is_some_and(|text| texts.iter().any(|known| *known == text))
+                }
+            },
         }
     }
 }

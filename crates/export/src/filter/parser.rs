@@ -1,31 +1,38 @@
 //! Parses tokens to an expression.
 
-use flowloom_apps::accounting::RecordColumn;
-use flowloom_apps::accounting::fields::FieldColumn;
+use flowloom_record::{GroupSet, Kind, Schema, nearest_first};
 
-use super::lexer::{Comparison, Kind, Token};
-use super::subject::{DERIVED, Subject, ValueKind};
+use super::lexer::{Comparison, Token, TokenKind};
+use super::subject::{DERIVED, Subject};
 use super::{DEPTH_MAX, Node, RecordFilterError, Test, value};
 
 pub(super) struct Parser<'a> {
     tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
     /// The end of the text.
     end: usize,
-    fields: &'a [FieldColumn],
+    schema: &'a Schema,
+    /// The groups of the columns that were named.
+    groups: GroupSet,
     depth: usize,
 }
 
 impl<'a> Parser<'a> {
-    pub(super) fn new(text: &str, tokens: Vec<Token>, fields: &'a [FieldColumn]) -> Self {
-        Self { tokens: tokens.into_iter().peekable(), end: text.len(), fields, depth: 0 }
+    pub(super) fn new(text: &str, tokens: Vec<Token>, schema: &'a Schema) -> Self {
+        Self {
+            tokens: tokens.into_iter().peekable(),
+            end: text.len(),
+            schema,
+            groups: GroupSet::default(),
+            depth: 0,
+        }
     }
 
-    /// Parses all tokens.
-    pub(super) fn whole(mut self) -> Result<Node, RecordFilterError> {
+    /// Parses all tokens. Also returns the groups of the columns that are read.
+    pub(super) fn whole(mut self) -> Result<(Node, GroupSet), RecordFilterError> {
         let node = self.any()?;
         match self.tokens.next() {
-            None => Ok(node),
-            Some(Token { at, kind: Kind::Close }) => {
+            None => Ok((node, self.groups)),
+            Some(Token { at, kind: TokenKind::Close }) => {
                 Err(RecordFilterError::new(at, "unmatched ')'\n  remove it, or add '('"))
             }
             Some(Token { at, .. }) => {
@@ -34,7 +41,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn takes(&mut self, kind: &Kind) -> bool {
+    fn takes(&mut self, kind: &TokenKind) -> bool {
         self.tokens.next_if(|token| token.kind == *kind).is_some()
     }
 
@@ -44,7 +51,7 @@ impl<'a> Parser<'a> {
 
     fn any(&mut self) -> Result<Node, RecordFilterError> {
         let mut nodes = vec![self.all()?];
-        while self.takes(&Kind::Or) {
+        while self.takes(&TokenKind::Or) {
             nodes.push(self.all()?);
         }
         Ok(if nodes.len() == 1 { nodes.swap_remove(0) } else { Node::Any(nodes) })
@@ -52,7 +59,7 @@ impl<'a> Parser<'a> {
 
     fn all(&mut self) -> Result<Node, RecordFilterError> {
         let mut nodes = vec![self.one()?];
-        while self.takes(&Kind::And) {
+        while self.takes(&TokenKind::And) {
             nodes.push(self.one()?);
         }
         Ok(if nodes.len() == 1 { nodes.swap_remove(0) } else { Node::All(nodes) })
@@ -60,8 +67,8 @@ impl<'a> Parser<'a> {
 
     fn one(&mut self) -> Result<Node, RecordFilterError> {
         let at = self.at();
-        let is_not = self.takes(&Kind::Not);
-        let is_open = !is_not && self.takes(&Kind::Open);
+        let is_not = self.takes(&TokenKind::Not);
+        let is_open = !is_not && self.takes(&TokenKind::Open);
         if !is_not && !is_open {
             return self.comparison();
         }
@@ -71,7 +78,7 @@ impl<'a> Parser<'a> {
             return Err(RecordFilterError::new(at, what));
         }
         let node = if is_not { Node::Not(Box::new(self.one()?)) } else { self.any()? };
-        if is_open && !self.takes(&Kind::Close) {
+        if is_open && !self.takes(&TokenKind::Close) {
             return Err(RecordFilterError::new(at, "'(' is not closed"));
         }
         self.depth -= 1;
@@ -81,47 +88,48 @@ impl<'a> Parser<'a> {
     fn comparison(&mut self) -> Result<Node, RecordFilterError> {
         let at = self.at();
         let expected = "expected a comparison, such as bytes > 1M";
-        let Some(Token { kind: Kind::Word(name), .. }) = self.tokens.next() else {
+        let Some(Token { kind: TokenKind::Word(name), .. }) = self.tokens.next() else {
             return Err(RecordFilterError::new(at, expected));
         };
-        let (subject, kind) = Subject::named(&name, self.fields)
-            .ok_or_else(|| RecordFilterError::new(at, unknown(&name, self.fields)))?;
+        let (subject, kind, columns) = Subject::named(&name, self.schema)
+            .ok_or_else(|| RecordFilterError::new(at, unknown(&name, self.schema)))?;
+        columns.iter().for_each(|found| self.groups.insert(found.column.group));
+        let values = Values::of(kind);
         let place = self.at();
-        let Some(Token { kind: Kind::Compare(comparison), .. }) = self.tokens.next() else {
+        let Some(Token { kind: TokenKind::Compare(comparison), .. }) = self.tokens.next() else {
             let what = format!("expected a comparison of {name}: ==, !=, <, <=, >, >=, &, or in");
             return Err(RecordFilterError::new(place, what));
         };
         let is_bits = comparison == Comparison::HasBits;
         let is_order =
             !is_bits && !matches!(comparison, Comparison::Equal | Comparison::Unequal | Comparison::In);
-        let allowed = match kind {
-            ValueKind::Address | ValueKind::Text => !is_bits && !is_order,
-            ValueKind::Bits => !is_order,
-            _ => !is_bits,
+        let allowed = match values {
+            Values::Address | Values::Text => !is_bits && !is_order,
+            Values::Bits => !is_order,
+            Values::Number => !is_bits,
         };
         if !allowed {
-            let (what, operators) = match kind {
-                ValueKind::Address => ("an address", "==, != and in"),
-                ValueKind::Text => ("text", "==, != and in"),
-                ValueKind::Bits => ("a set of bits", "&, ==, != and in"),
-                _ => ("a number", "==, !=, <, <=, >, >= and in"),
+            let (what, operators) = match values {
+                Values::Address => ("an address", "==, != and in"),
+                Values::Text => ("text", "==, != and in"),
+                Values::Bits => ("a set of bits", "&, ==, != and in"),
+                Values::Number => ("a number", "==, !=, <, <=, >, >= and in"),
             };
             let what = format!("{name} is {what}, which has {operators}");
             return Err(RecordFilterError::new(place, what));
         }
-        let values =
-            if comparison == Comparison::In { self.list(&name)? } else { vec![self.value(&name)?] };
-        let test = match kind {
-            ValueKind::Address => {
+        let texts = if comparison == Comparison::In { self.list(&name)? } else { vec![self.value(&name)?] };
+        let test = match values {
+            Values::Address => {
                 let many = comparison == Comparison::In;
-                Test::Prefixes(each(values, |text| value::prefix(text, many))?)
+                Test::Prefixes(each(texts, |text| value::prefix(text, many))?)
             }
-            ValueKind::Text => Test::Texts(each(values, |text| word(&subject, &name, text))?),
-            _ if comparison == Comparison::In => {
-                Test::Ranges(each(values, |text| value::range(text, kind))?)
+            Values::Text => Test::Texts(each(texts, |text| word(kind, &name, text))?),
+            Values::Bits | Values::Number if comparison == Comparison::In => {
+                Test::Ranges(each(texts, |text| value::range(text, kind))?)
             }
-            _ => {
-                let numbers = each(values, |text| value::number(text, kind))?;
+            Values::Bits | Values::Number => {
+                let numbers = each(texts, |text| value::number(text, kind))?;
                 compare(comparison, numbers.first().copied().unwrap_or_default())
             }
         };
@@ -132,25 +140,51 @@ impl<'a> Parser<'a> {
     fn value(&mut self, name: &str) -> Result<(usize, String), RecordFilterError> {
         let at = self.at();
         match self.tokens.next() {
-            Some(Token { kind: Kind::Word(text) | Kind::Quoted(text), .. }) => Ok((at, text)),
+            Some(Token { kind: TokenKind::Word(text) | TokenKind::Quoted(text), .. }) => Ok((at, text)),
             _ => Err(RecordFilterError::new(at, format!("expected a value of {name}"))),
         }
     }
 
     /// Parses a value, or several in parentheses.
     fn list(&mut self, name: &str) -> Result<Vec<(usize, String)>, RecordFilterError> {
-        if !self.takes(&Kind::Open) {
+        if !self.takes(&TokenKind::Open) {
             return Ok(vec![self.value(name)?]);
         }
         let mut values = vec![self.value(name)?];
-        while self.takes(&Kind::Comma) {
+        while self.takes(&TokenKind::Comma) {
             values.push(self.value(name)?);
         }
         let at = self.at();
-        if self.takes(&Kind::Close) {
+        if self.takes(&TokenKind::Close) {
             return Ok(values);
         }
         Err(RecordFilterError::new(at, "expected ',' or ')' in a list of values"))
+    }
+}
+
+/// What the values of a kind are to a comparison.
+#[derive(Clone, Copy, Debug)]
+enum Values {
+    Address,
+    Number,
+    Bits,
+    Text,
+}
+
+impl Values {
+    fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Address => Self::Address,
+            Kind::Bits | Kind::Digest => Self::Bits,
+            Kind::Word(_) | Kind::Text => Self::Text,
+            Kind::Port
+            | Kind::Protocol
+            | Kind::Packets
+            | Kind::Bytes
+            | Kind::Number
+            | Kind::Time
+            | Kind::Duration => Self::Number,
+        }
     }
 }
 
@@ -175,26 +209,33 @@ fn compare(comparison: Comparison, number: u64) -> Test {
     Test::Ranges(range.into_iter().collect())
 }
 
-/// Parses one of the subject's words.
-fn word(subject: &Subject, name: &str, text: &str) -> Result<String, String> {
-    match subject.words() {
-        Some(words) if !words.contains(&text) => {
-            Err(format!("'{text}' is not a value of {name}\n  use {}", words.join(", ")))
+/// Parses one of the words of a kind.
+fn word(kind: Kind, name: &str, text: &str) -> Result<String, String> {
+    match kind {
+        Kind::Word(words) if !words.is_empty() && words.iter().all(|word| word.name != text) => {
+            let words: Vec<&str> = words.iter().map(|word| word.name).collect();
+            Err(format!("'{text}' is not a value of {name}\n  use {}", nearest_first(text, &words)))
         }
         _ => Ok(text.to_owned()),
     }
 }
 
-fn unknown(name: &str, fields: &[FieldColumn]) -> String {
-    let columns = RecordColumn::ALL.iter().map(|column| column.name);
-    let derived = DERIVED.into_iter().map(|(name, ..)| name);
-    let names: Vec<&str> = columns.chain(derived).chain(fields.iter().map(|field| field.name)).collect();
-    format!("unknown name '{name}'\n  use {}", names.join(", "))
+fn unknown(name: &str, schema: &Schema) -> String {
+    let columns = schema.columns().iter().map(|column| column.name);
+    let derived = DERIVED.into_iter().filter(|derived| Subject::named(derived, schema).is_some());
+    let names: Vec<&str> = columns.chain(derived).collect();
+    format!("unknown name '{name}'\n  use {}", nearest_first(name, &names))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::RecordFilter;
+    use flowloom_apps::accounting::AccountingRecord;
+
+    use crate::{RecordFilter, RecordFilterError};
+
+    fn parse(text: &str) -> Result<RecordFilter, RecordFilterError> {
+        RecordFilter::parse(text, &AccountingRecord::schema())
+    }
 
     #[test]
     fn errors_say_where() {
@@ -220,7 +261,7 @@ mod tests {
             ("handshake_rtt > 1ms", 0, "unknown name 'handshake_rtt'"),
             ("not", 3, "expected a comparison"),
         ] {
-            let error = text.parse::<RecordFilter>().unwrap_err();
+            let error = parse(text).unwrap_err();
             assert_eq!(error.at, at, "{text}: {error}");
             assert!(error.to_string().contains(what), "{text}: {error}");
         }
@@ -229,11 +270,11 @@ mod tests {
     #[test]
     fn depth_and_length_are_bounded() {
         let nested = |depth: usize| format!("{}bytes > 1{}", "(".repeat(depth), ")".repeat(depth));
-        assert!(nested(64).parse::<RecordFilter>().is_ok());
-        assert!(nested(65).parse::<RecordFilter>().unwrap_err().to_string().contains("more than 64"));
-        assert!(format!("{}bytes > 1", "not ".repeat(65)).parse::<RecordFilter>().is_err());
+        assert!(parse(&nested(64)).is_ok());
+        assert!(parse(&nested(65)).unwrap_err().to_string().contains("more than 64"));
+        assert!(parse(&format!("{}bytes > 1", "not ".repeat(65))).is_err());
         let flat = |count: usize| vec!["bytes > 1"; count].join(" or ");
-        assert!(flat(4000).parse::<RecordFilter>().is_ok());
-        assert!(flat(40_000).parse::<RecordFilter>().unwrap_err().to_string().contains("the limit is"));
+        assert!(parse(&flat(4000)).is_ok());
+        assert!(parse(&flat(40_000)).unwrap_err().to_string().contains("the limit is"));
     }
 }

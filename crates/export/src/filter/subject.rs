@@ -1,151 +1,82 @@
-//! The subjects of comparisons: columns, additional fields, and values derived from several
-//! columns.
+//! The subjects of comparisons: columns, and values derived from several columns.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
-use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
-use flowloom_apps::accounting::{
-    Accounted, AccountingRecord, DirectionBasis, EndReason, EndedBy, RecordColumn, RecordValue,
-};
-use flowloom_apps::flow_key::FlowKey;
+use flowloom_record::{Kind, Row, Schema, SchemaColumn, element};
 
 /// The subject of a comparison.
 #[derive(Clone, Debug)]
 pub(super) enum Subject {
-    Column(&'static RecordColumn),
-    /// An additional field, by its index.
-    Field(usize),
-    /// The address of either end.
-    Address,
-    /// The kind of a subject's values.
-    Port,
-    TotalPackets,
-    TotalBytes,
-    Duration,
-}
-
-/// What kind of values a subject has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ValueKind {
-    Address,
-    Number,
-    Protocol,
-    Bits,
-    /// Nanoseconds.
-    Duration,
-    /// Nanoseconds since 1970.
-    Time,
-    Text,
-}
-
-impl ValueKind {
-    fn of_unit(unit: &str) -> Self {
-        match unit {
-            "address" => Self::Address,
-            "ns since 1970" => Self::Time,
-            "ns" => Self::Duration,
-            "bits" => Self::Bits,
-            "word" | "text" => Self::Text,
-            _ => Self::Number,
-        }
-    }
+    /// The value of a column, or of one of two: of either end.
+    Column(usize, Option<usize>),
+    /// The sum of the values of columns.
+    Sum(usize, Option<usize>),
+    /// The time from one to the other.
+    Duration(usize, usize),
 }
 
 /// Names in addition to those of columns.
-pub(super) const DERIVED: [(&str, Subject, ValueKind); 5] = [
-    ("address", Subject::Address, ValueKind::Address),
-    ("port", Subject::Port, ValueKind::Number),
-    ("total_packets", Subject::TotalPackets, ValueKind::Number),
-    ("total_bytes", Subject::TotalBytes, ValueKind::Number),
-    ("duration", Subject::Duration, ValueKind::Duration),
-];
+pub(super) const DERIVED: [&str; 5] = ["address", "port", "total_packets", "total_bytes", "duration"];
 
 impl Subject {
-    /// Returns the subject of a name, and the kind of its values.
-    pub(super) fn named(name: &str, fields: &[FieldColumn]) -> Option<(Self, ValueKind)> {
-        if let Some(column) = RecordColumn::named(name) {
-            let is_protocol = column.name == "protocol";
-            let kind = if is_protocol { ValueKind::Protocol } else { ValueKind::of_unit(column.unit) };
-            return Some((Self::Column(column), kind));
+    /// Returns the subject of a name, and the columns that it reads. Its values are of the kind of the
+    /// first one, but for [`duration`](Self::Duration).
+    pub(super) fn named(name: &str, schema: &Schema) -> Option<(Self, Kind, Vec<SchemaColumn>)> {
+        if let Some(found) = schema.named(name) {
+            return Some((Self::Column(found.index, None), found.column.kind, vec![found]));
         }
-        if let Some((_, subject, kind)) = DERIVED.into_iter().find(|(derived, ..)| *derived == name) {
-            return Some((subject, kind));
-        }
-        let index = fields.iter().position(|field| field.name == name)?;
-        Some((Self::Field(index), ValueKind::of_unit(fields[index].unit)))
-    }
-
-    /// Returns the possible words of the subject, if they are a fixed set.
-    pub(super) fn words(&self) -> Option<Vec<&'static str>> {
-        match self {
-            Self::Column(column) if column.name == "direction" => {
-                Some(DirectionBasis::ALL.map(DirectionBasis::name).to_vec())
+        let pair = |one: &str, other: &str| (schema.named(one), schema.named(other));
+        let (one, other) = match name {
+            "address" => pair("source", "destination"),
+            "port" => pair("source_port", "destination_port"),
+            "total_packets" => pair("packets", "reverse_packets"),
+            "total_bytes" => pair("bytes", "reverse_bytes"),
+            "duration" => {
+                let time = |elements: &[element::Element]| schema.with_element(elements[0].number);
+                (time(element::START), time(element::END))
             }
-            Self::Column(column) if column.name == "end_reason" => {
-                Some(EndReason::ALL.map(EndReason::name).to_vec())
-            }
-            Self::Column(column) if column.name == "protocol_name" => {
-                Some((0..=u8::MAX).filter_map(protocol_name).collect())
-            }
-            _ => None,
-        }
+            _ => return None,
+        };
+        let first = one?;
+        let (index, second) = (first.index, other.map(|found| found.index));
+        let (subject, kind) = match name {
+            "total_packets" | "total_bytes" => (Self::Sum(index, second), first.column.kind),
+            "duration" => (Self::Duration(index, second?), Kind::Duration),
+            _ => (Self::Column(index, second), first.column.kind),
+        };
+        Some((subject, kind, one.into_iter().chain(other).collect()))
     }
 
     /// Returns the numbers of a record.
-    pub(super) fn numbers(&self, record: &AccountingRecord, fields: &[FieldValue]) -> [Option<u64>; 2] {
-        let one = match self {
-            Self::Column(column) => match column.value(record) {
-                RecordValue::Number(number) | RecordValue::Bits(number) => Some(number),
-                _ => None,
-            },
-            Self::Field(index) => match fields.get(*index) {
-                Some(FieldValue::Number(number)) => Some(*number),
-                _ => None,
-            },
-            Self::Address => None,
-            Self::Port => {
-                return [record.source_port, record.destination_port].map(|port| Some(u64::from(port)));
+    pub(super) fn numbers(&self, row: &Row) -> [Option<u64>; 2] {
+        let number = |index: usize| row.value(index).number();
+        match *self {
+            Self::Column(one, other) => [number(one), other.and_then(number)],
+            Self::Sum(one, other) => {
+                [Some(number(one).unwrap_or(0).saturating_add(other.and_then(number).unwrap_or(0))), None]
             }
-            Self::TotalPackets => Some(record.packets.saturating_add(record.reverse_packets)),
-            Self::TotalBytes => Some(record.bytes.saturating_add(record.reverse_bytes)),
-            Self::Duration => Some(record.end_ns.saturating_sub(record.start_ns)),
-        };
-        [one, None]
+            Self::Duration(start, end) => {
+                [number(start).zip(number(end)).map(|(start, end)| end.saturating_sub(start)), None]
+            }
+        }
     }
 
     /// Returns the addresses of a record.
-    pub(super) fn addresses(&self, record: &AccountingRecord) -> [Option<IpAddr>; 2] {
-        match self {
-            Self::Address => [Some(record.source), Some(record.destination)],
-            Self::Column(column) => match column.value(record) {
-                RecordValue::Address(address) => [Some(address), None],
-                _ => [None, None],
-            },
-            _ => [None, None],
+    pub(super) fn addresses(&self, row: &Row) -> [Option<IpAddr>; 2] {
+        match *self {
+            Self::Column(one, other) => {
+                [row.value(one).address(), other.and_then(|other| row.value(other).address())]
+            }
+            Self::Sum(..) | Self::Duration(..) => [None, None],
         }
     }
 
-    /// Returns the result of `is` for the text of a record; `false` if there is none.
-    pub(super) fn is_text(
-        &self,
-        record: &AccountingRecord,
-        fields: &[FieldValue],
-        is: impl FnOnce(&str) -> bool,
-    ) -> bool {
-        match self {
-            Self::Column(column) => match column.value(record) {
-                RecordValue::None => false,
-                RecordValue::Word(word) => is(word),
-                value => is(&value.to_string()),
-            },
-            Self::Field(index) => fields.get(*index).and_then(FieldValue::as_text).is_some_and(is),
-            _ => false,
+    /// Returns the text of a record.
+    pub(super) fn text<'a>(&self, row: &'a Row) -> Option<Cow<'a, str>> {
+        match *self {
+            Self::Column(one, _) => row.value(one).text(),
+            Self::Sum(..) | Self::Duration(..) => None,
         }
     }
-}
-
-/// Returns the name of an IP protocol, as in records.
-pub(super) fn protocol_name(protocol: u8) -> Option<&'static str> {
-    let (key, _) = FlowKey::from_v4(1, 2, 0, 0, protocol);
-    AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput).protocol_name()
 }

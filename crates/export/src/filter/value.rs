@@ -3,8 +3,9 @@
 use std::net::IpAddr;
 use std::time::UNIX_EPOCH;
 
+use flowloom_record::{Kind, PROTOCOL_NAMES};
+
 use super::Prefix;
-use super::subject::{ValueKind, protocol_name};
 
 /// Factors of numbers, by their suffixes.
 const FACTORS: [(&str, u64); 7] = [
@@ -28,21 +29,29 @@ const UNITS: [(&str, u64); 6] = [
 ];
 
 /// Reads a number of a subject of this kind.
-pub(super) fn number(text: &str, kind: ValueKind) -> Result<u64, String> {
+pub(super) fn number(text: &str, kind: Kind) -> Result<u64, String> {
     match kind {
-        ValueKind::Duration => scaled(text, &UNITS).ok_or_else(|| {
+        Kind::Duration => scaled(text, &UNITS).ok_or_else(|| {
             format!("'{text}' is not a duration: write a number with ns, us, ms, s, m or h, such as 1.5s")
         }),
-        ValueKind::Time => scaled(text, &[]).or_else(|| time(text)).ok_or_else(|| {
+        Kind::Time => scaled(text, &[]).or_else(|| time(text)).ok_or_else(|| {
             format!("'{text}' is not a time: write 2026-11-25T17:00:00Z (UTC), or nanoseconds since 1970")
         }),
-        ValueKind::Protocol => scaled(text, &[]).or_else(|| protocol(text)).ok_or_else(|| {
+        Kind::Protocol => scaled(text, &[]).or_else(|| protocol(text)).ok_or_else(|| {
             format!(
                 "'{text}' is not a protocol: write a number, or a name such as tcp, udp, icmp or \
                 ipv6-icmp"
             )
         }),
-        _ => scaled(text, &FACTORS).ok_or_else(|| {
+        Kind::Port
+        | Kind::Packets
+        | Kind::Bytes
+        | Kind::Number
+        | Kind::Bits
+        | Kind::Digest
+        | Kind::Address
+        | Kind::Word(_)
+        | Kind::Text => scaled(text, &FACTORS).ok_or_else(|| {
             format!(
                 "'{text}' is not a number: write digits, optionally followed by k, M, G, T, Ki, Mi \
                 or Gi"
@@ -52,8 +61,8 @@ pub(super) fn number(text: &str, kind: ValueKind) -> Result<u64, String> {
 }
 
 /// Parses a number, or a range that includes both ends.
-pub(super) fn range(text: &str, kind: ValueKind) -> Result<(u64, u64), String> {
-    if kind != ValueKind::Time
+pub(super) fn range(text: &str, kind: Kind) -> Result<(u64, u64), String> {
+    if kind != Kind::Time
         && let Some((first, last)) = text.split_once('-')
         && let (Ok(first), Ok(last)) = (number(first, kind), number(last, kind))
     {
@@ -100,7 +109,7 @@ fn protocol(text: &str) -> Option<u64> {
         "icmp6" | "icmpv6" => "ipv6-icmp",
         name => name,
     };
-    (0..=u8::MAX).find(|&protocol| protocol_name(protocol) == Some(name)).map(u64::from)
+    PROTOCOL_NAMES.iter().find(|word| word.name == name).map(|word| word.code.into())
 }
 
 /// Parses an address, or with `many` a prefix.
@@ -138,7 +147,7 @@ mod tests {
 
     #[test]
     fn numbers_have_suffixes_and_exact_fractions() {
-        let of = |text: &str| number(text, ValueKind::Number).ok();
+        let of = |text: &str| number(text, Kind::Number).ok();
         for (text, value) in [
             ("0", 0),
             ("1_000", 1_000),
@@ -168,7 +177,7 @@ mod tests {
         ] {
             assert_eq!(of(text), None, "{text}");
         }
-        let duration = |text: &str| number(text, ValueKind::Duration).ok();
+        let duration = |text: &str| number(text, Kind::Duration).ok();
         assert_eq!(
             (duration("1.5s"), duration("250"), duration("2m")),
             (Some(1_500_000_000), Some(250), Some(120_000_000_000))
@@ -177,17 +186,17 @@ mod tests {
             (duration("3ms"), duration("1h"), duration("0.1ns")),
             (Some(3_000_000), Some(3_600_000_000_000), None)
         );
-        assert_eq!(number("1970-01-01T00:00:01Z", ValueKind::Time), Ok(1_000_000_000));
-        assert_eq!(number("tcp", ValueKind::Protocol), Ok(6));
-        assert_eq!(number("icmp6", ValueKind::Protocol), Ok(58));
+        assert_eq!(number("1970-01-01T00:00:01Z", Kind::Time), Ok(1_000_000_000));
+        assert_eq!(number("tcp", Kind::Protocol), Ok(6));
+        assert_eq!(number("icmp6", Kind::Protocol), Ok(58));
     }
 
     #[test]
     fn ranges_have_both_ends() {
-        assert_eq!(range("8000-8999", ValueKind::Number), Ok((8000, 8999)));
-        assert_eq!(range("1k-2k", ValueKind::Number), Ok((1000, 2000)));
-        assert!(range("2-1", ValueKind::Number).unwrap_err().contains("ends before it begins"));
-        assert!(range("1-", ValueKind::Number).is_err());
+        assert_eq!(range("8000-8999", Kind::Number), Ok((8000, 8999)));
+        assert_eq!(range("1k-2k", Kind::Number), Ok((1000, 2000)));
+        assert!(range("2-1", Kind::Number).unwrap_err().contains("ends before it begins"));
+        assert!(range("1-", Kind::Number).is_err());
     }
 
     #[test]

@@ -2,13 +2,14 @@
 
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
+use flowloom_record::{Column, Group, Kind, Value};
 
 use super::application::Reading;
 use super::application::cursor::Cursor;
 use super::application::dns_message::{self, DnsMessage, Question, response_code_name, type_name};
 use super::application::first_messages::{FirstMessages, Message};
 use super::memory::{Content, Held};
-use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
+use super::{FieldStore, Fields};
 
 const UDP: u8 = 17;
 /// DNS, multicast DNS, and link-local multicast name resolution.
@@ -97,8 +98,16 @@ impl Dns {
     }
 }
 
+const fn column(name: &'static str, description: &'static str) -> Column {
+    Column::new(name, Kind::Text, description).in_group(Group::Dns)
+}
+
 impl Fields for Dns {
-    const GROUP: Option<FieldGroup> = Some(FieldGroup::Dns);
+    const COLUMNS: &'static [Column] = &[
+        column("dns_query", "The name of the first DNS question, on port 53, 5353 or 5355."),
+        column("dns_query_type", "The type of that question, such as `AAAA`, or `TYPE` and a number."),
+        column("dns_response_code", "The response code, such as `NXDOMAIN`."),
+    ];
 
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, store: &FieldStore) {
@@ -114,20 +123,11 @@ impl Fields for Dns {
         }
     }
 
-    fn columns(out: &mut Vec<FieldColumn>) {
-        let column = |name, description| FieldColumn::new(name, "text", description);
-        out.extend([
-            column("dns_query", "The name of the first DNS question, on port 53, 5353 or 5355."),
-            column("dns_query_type", "The type of that question, such as `AAAA`, or `TYPE` and a number."),
-            column("dns_response_code", "The response code, such as `NXDOMAIN`."),
-        ]);
-    }
-
-    fn values(&self, _way: Direction, out: &mut Vec<FieldValue>) {
+    fn values(&self, _way: Direction, out: &mut Vec<Value>) {
         let (question, code) = self.result().unwrap_or_default();
         let (name, kind) = question.map(|Question { name, kind }| (name, type_name(kind))).unzip();
         let is_dropped = self.is_dropped();
-        out.extend([name, kind].map(|text| FieldValue::of_text(text, is_dropped)));
-        out.push(code.map(response_code_name).into());
+        out.extend([name, kind].map(|text| Value::from_text(text, is_dropped)));
+        out.push(Value::from_text(code.map(response_code_name), false));
     }
 }

@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
+use flowloom_record::{Column, Group, Kind, Value};
 
-use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
+use super::{FieldStore, Fields};
 
 /// The sizes of the first `N` IP packets with their directions. A size is at most 65535 bytes, and
 /// `N` is at most 32.
@@ -37,7 +38,7 @@ impl<const N: usize> FirstPackets<N> {
 }
 
 impl<const N: usize> Fields for FirstPackets<N> {
-    const GROUP: Option<FieldGroup> = Some(FieldGroup::Splt);
+    const COLUMNS: &'static [Column] = &[Column::new("first_sizes", Kind::Text, "The bytes of the first IP packets, in their order: positive from the source, negative from the destination.").in_group(Group::Splt)];
 
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, _store: &FieldStore) {
@@ -45,21 +46,13 @@ impl<const N: usize> Fields for FirstPackets<N> {
         self.add(size, packet.headers.direction == Direction::HighToLow);
     }
 
-    fn columns(out: &mut Vec<FieldColumn>) {
-        out.push(FieldColumn::new(
-            "first_sizes",
-            "text",
-            "The bytes of the first IP packets, in their order: positive from the source, negative from the destination.",
-        ));
-    }
-
-    fn values(&self, way: Direction, out: &mut Vec<FieldValue>) {
+    fn values(&self, way: Direction, out: &mut Vec<Value>) {
         let mut text = String::new();
         for (at, size) in self.sizes[..usize::from(self.count)].iter().enumerate() {
             let is_back = (self.from_high >> at & 1 != 0) != (way == Direction::HighToLow);
             let _ =
                 write!(text, "{}{}{size}", if at > 0 { " " } else { "" }, if is_back { "-" } else { "" });
         }
-        out.push(FieldValue::Text(text));
+        out.push(Value::Text(text.into()));
     }
 }

@@ -1,11 +1,13 @@
-//! Groups of additional fields, by the names that users type.
+//! All additional fields.
+
+use flowloom_record::Column;
 
 use super::{
-    Dns, FieldColumn, Fields, FirstPackets, Handshake, Http, PacketGaps, PacketSizes, PayloadRtt, Quic,
-    Ssh, TcpTrouble, Tls,
+    Dns, Fields, FirstPackets, Handshake, Http, PacketGaps, PacketSizes, PayloadRtt, Quic, Ssh, TcpTrouble,
+    Tls,
 };
 
-/// All fields of this module, in the order of [`FieldGroup::ALL`].
+/// All fields of this module, in the order of [`Group::FIELDS`](flowloom_record::Group::FIELDS).
 pub type AllFields =
     ((PacketSizes, (PacketGaps, (FirstPackets, (Handshake, TcpTrouble)))), (PayloadRtt, ApplicationFields));
 
@@ -13,119 +15,18 @@ pub type AllFields =
 /// bytes, and a flow with all fields about 1 KiB.
 pub type ApplicationFields = (Tls, (Dns, (Http, (Quic, Ssh))));
 
-/// A group of additional fields.
-///
-/// # Examples
-///
-/// ```
-/// use flowloom_apps::accounting::fields::FieldGroup;
-///
-/// let group = FieldGroup::named("handshake").unwrap();
-/// assert_eq!(group.columns()[0].name, "handshake_rtt");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FieldGroup {
-    /// [`PacketSizes`].
-    Sizes,
-    /// [`PacketGaps`].
-    Gaps,
-    /// [`FirstPackets`].
-    Splt,
-    /// [`Handshake`].
-    Handshake,
-    /// [`TcpTrouble`].
-    Tcp,
-    /// [`PayloadRtt`].
-    Rtt,
-    /// [`Tls`].
-    Tls,
-    /// [`Dns`].
-    Dns,
-    /// [`Http`].
-    Http,
-    /// [`Quic`].
-    Quic,
-    /// [`Ssh`].
-    Ssh,
-}
-
-impl FieldGroup {
-    /// All groups, in the order of the columns of [`AllFields`].
-    pub const ALL: [Self; 11] = [
-        Self::Sizes,
-        Self::Gaps,
-        Self::Splt,
-        Self::Handshake,
-        Self::Tcp,
-        Self::Rtt,
-        Self::Tls,
-        Self::Dns,
-        Self::Http,
-        Self::Quic,
-        Self::Ssh,
-    ];
-
-    /// Returns the name of the group on command lines.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sizes => "sizes",
-            Self::Gaps => "gaps",
-            Self::Splt => "splt",
-            Self::Handshake => "handshake",
-            Self::Tcp => "tcp",
-            Self::Rtt => "rtt",
-            Self::Tls => "tls",
-            Self::Dns => "dns",
-            Self::Http => "http",
-            Self::Quic => "quic",
-            Self::Ssh => "ssh",
-        }
-    }
-
-    /// Returns whether the group is one of [`ApplicationFields`].
-    #[must_use]
-    pub const fn is_application(self) -> bool {
-        matches!(self, Self::Tls | Self::Dns | Self::Http | Self::Quic | Self::Ssh)
-    }
-
-    /// Returns a group by name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|group| group.name() == name)
-    }
-
-    /// Returns the columns of the group.
-    #[must_use]
-    pub fn columns(self) -> Vec<FieldColumn> {
-        let mut columns = Vec::new();
-        match self {
-            Self::Sizes => PacketSizes::columns(&mut columns),
-            Self::Gaps => PacketGaps::columns(&mut columns),
-            Self::Splt => <FirstPackets>::columns(&mut columns),
-            Self::Handshake => Handshake::columns(&mut columns),
-            Self::Tcp => TcpTrouble::columns(&mut columns),
-            Self::Rtt => PayloadRtt::columns(&mut columns),
-            Self::Tls => Tls::columns(&mut columns),
-            Self::Dns => Dns::columns(&mut columns),
-            Self::Http => Http::columns(&mut columns),
-            Self::Quic => Quic::columns(&mut columns),
-            Self::Ssh => Ssh::columns(&mut columns),
-        }
-        columns
-    }
-}
-
 /// Returns the columns of [`AllFields`], in the order of its values.
 #[must_use]
-pub fn all_columns() -> Vec<FieldColumn> {
-    FieldGroup::ALL.into_iter().flat_map(FieldGroup::columns).collect()
+pub fn all_columns() -> Vec<Column> {
+    let mut columns = Vec::new();
+    AllFields::columns(&mut columns);
+    columns
 }
 
 #[cfg(test)]
 mod tests {
     use flowloom_flow_key::Direction;
+    use flowloom_record::{Group, GroupSet, Value};
 
     use super::*;
 
@@ -139,14 +40,18 @@ mod tests {
     }
 
     #[test]
-    fn groups_have_the_columns_and_the_values_of_all_fields_in_their_order() {
-        let (mut columns, mut values) = (Vec::new(), Vec::new());
-        AllFields::columns(&mut columns);
-        AllFields::default().values(Direction::LowToHigh, &mut values);
-        assert_eq!(columns, all_columns());
-        assert_eq!(columns.len(), values.len());
-        for group in FieldGroup::ALL {
-            assert_eq!(FieldGroup::named(group.name()), Some(group));
+    fn every_group_has_its_columns_together_and_one_value_for_each() {
+        let columns = all_columns();
+        let mut groups: Vec<Group> = columns.iter().map(|column| column.group).collect();
+        groups.dedup();
+        assert_eq!(groups, Group::FIELDS);
+        for asked in [GroupSet::ALL, GroupSet::default(), [Group::Tcp, Group::Dns].into_iter().collect()] {
+            let mut values = Vec::new();
+            AllFields::default().values_of(Direction::LowToHigh, asked, &mut values);
+            assert_eq!(values.len(), columns.len());
+            for (column, value) in columns.iter().zip(values) {
+                assert!(asked.contains(column.group) || value == Value::None, "{}", column.name);
+            }
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
+use flowloom_record::{Column, Group, Kind, Value};
 
-use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
+use super::{FieldStore, Fields};
 use crate::accounting::connection::{ACK, FIN, RST, SYN};
 
 const TCP: u8 = 6;
@@ -53,8 +54,19 @@ impl Handshake {
     }
 }
 
+const fn column(name: &'static str, description: &'static str) -> Column {
+    Column::new(name, Kind::Duration, description).in_group(Group::Handshake)
+}
+
 impl Fields for Handshake {
-    const GROUP: Option<FieldGroup> = Some(FieldGroup::Handshake);
+    const COLUMNS: &'static [Column] = &[
+        column(
+            "handshake_rtt",
+            "The time from the SYN to the ACK of its SYN+ACK: the round-trip time of the handshake.",
+        ),
+        column("handshake_answer", "The part of `handshake_rtt` from the SYN to the SYN+ACK."),
+        column("handshake_ack", "The part of `handshake_rtt` from the SYN+ACK to the ACK."),
+    ];
 
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, _store: &FieldStore) {
@@ -65,19 +77,7 @@ impl Fields for Handshake {
         }
     }
 
-    fn columns(out: &mut Vec<FieldColumn>) {
-        let column = |name, description| FieldColumn::new(name, "ns", description);
-        out.extend([
-            column(
-                "handshake_rtt",
-                "The time from the SYN to the ACK of its SYN+ACK: the round-trip time of the handshake.",
-            ),
-            column("handshake_answer", "The part of `handshake_rtt` from the SYN to the SYN+ACK."),
-            column("handshake_ack", "The part of `handshake_rtt` from the SYN+ACK to the ACK."),
-        ]);
-    }
-
-    fn values(&self, _way: Direction, out: &mut Vec<FieldValue>) {
+    fn values(&self, _way: Direction, out: &mut Vec<Value>) {
         let (answer, ack) = (self.answer_time_ns(), self.ack_time_ns());
         let both = answer.zip(ack).map(|(answer, ack)| answer + ack);
         out.extend([both.into(), answer.into(), ack.into()]);

@@ -2,12 +2,13 @@
 
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
+use flowloom_record::{Column, Group, Kind, Value, element};
 
 use super::application::Reading;
 use super::application::first_messages::{FirstMessages, Message};
 use super::application::http_head::{self, HttpHead};
 use super::memory::Content;
-use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
+use super::{FieldStore, Fields};
 
 /// The first request and the status of the first response of an HTTP/1 connection, on any port.
 #[derive(Clone, Debug, Default)]
@@ -29,30 +30,29 @@ impl Content for HttpHead {
     }
 }
 
+const fn column(name: &'static str, description: &'static str) -> Column {
+    Column::new(name, Kind::Text, description).in_group(Group::Http)
+}
+
 impl Fields for Http {
-    const GROUP: Option<FieldGroup> = Some(FieldGroup::Http);
+    const COLUMNS: &'static [Column] = &[
+        column("http_method", "The method of the first HTTP/1 request.")
+            .with_elements(element::HTTP_METHOD),
+        column("http_host", "The `Host` header of that request.").with_elements(element::HTTP_HOST),
+        column("http_target", "Its target: a path with its query, or a whole URI.")
+            .with_elements(element::HTTP_TARGET),
+        column("http_user_agent", "Its `User-Agent` header.").with_elements(element::HTTP_USER_AGENT),
+        Column::new("http_status", Kind::Number, "The status code of the first HTTP/1 response.")
+            .in_group(Group::Http)
+            .with_elements(element::HTTP_STATUS),
+    ];
 
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, store: &FieldStore) {
         self.heads.add(packet, store);
     }
 
-    fn columns(out: &mut Vec<FieldColumn>) {
-        let text = |name, description| FieldColumn::new(name, "text", description);
-        let status =
-            FieldColumn::new("http_status", "number", "The status code of the first HTTP/1 response.");
-        out.extend([
-            text("http_method", "The method of the first HTTP/1 request.")
-                .with_ipfix(459, "httpRequestMethod"),
-            text("http_host", "The `Host` header of that request.").with_ipfix(460, "httpRequestHost"),
-            text("http_target", "Its target: a path with its query, or a whole URI.")
-                .with_ipfix(461, "httpRequestTarget"),
-            text("http_user_agent", "Its `User-Agent` header.").with_ipfix(468, "httpUserAgent"),
-            status.with_ipfix(457, "httpStatusCode"),
-        ]);
-    }
-
-    fn values(&self, _way: Direction, out: &mut Vec<FieldValue>) {
+    fn values(&self, _way: Direction, out: &mut Vec<Value>) {
         let (mut request, mut status) = (None, None);
         for head in self.heads.messages().into_iter().flatten() {
             match head {
@@ -65,7 +65,7 @@ impl Fields for Http {
             None => [const { None }; 4],
         };
         let is_dropped = self.heads.is_dropped();
-        out.extend(texts.map(|text| FieldValue::of_text(text, is_dropped)));
+        out.extend(texts.map(|text| Value::from_text(text, is_dropped)));
         out.push(status.into());
     }
 }

@@ -25,9 +25,6 @@ const GONE_MAX: usize = 1024;
 /// Bytes that a held content takes in addition to itself, for allocator and queue.
 const ENTRY_BYTES: usize = 128;
 
-/// The text of a field whose content was dropped for lack of memory.
-pub const NO_MEMORY: &str = "(no memory)";
-
 /// A limit of the memory for fields of a run.
 ///
 /// # Examples

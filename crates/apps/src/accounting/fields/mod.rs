@@ -15,17 +15,16 @@
 //! | [`Ssh`] | software of both ends |
 //!
 //! A pair of fields is itself a field type, so all of them combine:
-//! `(PacketSizes, (PacketGaps, Handshake))`. [`AllFields`] combines all of them, [`FieldGroup`]
-//! names their groups, and a [`FieldSet`] selects groups at run time.
+//! `(PacketSizes, (PacketGaps, Handshake))`. [`AllFields`] combines all of them, and a [`GroupSet`]
+//! selects groups at run time.
 //!
 //! The fields from [`Tls`] on read payload with the readers of [`application`]: the first bytes of
 //! each direction, at most 4 KiB, while up to as many out-of-order bytes wait. A decided direction
 //! keeps only its values. A [`FieldMemory`] limits the memory of both in a run; fields whose bytes
-//! or values were dropped are [`NO_MEMORY`].
+//! or values were dropped are [`Value::Dropped`].
 
 pub mod application;
 mod dns;
-mod field_set;
 mod first_packets;
 mod group;
 mod handshake;
@@ -45,17 +44,16 @@ use std::fmt;
 use flowloom_engine::{App, FlowState, Verdict};
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
-use flowloom_record::{Column, Value};
+use flowloom_record::{Column, Group, GroupSet, Value};
 
 use super::{Accounted, Accounting};
 
 pub use dns::Dns;
-pub use field_set::FieldSet;
 pub use first_packets::FirstPackets;
-pub use group::{AllFields, ApplicationFields, FieldGroup, all_columns};
+pub use group::{AllFields, ApplicationFields, all_columns};
 pub use handshake::Handshake;
 pub use http::Http;
-pub use memory::{FieldMemory, FieldStore, NO_MEMORY};
+pub use memory::{FieldMemory, FieldStore};
 pub use packet_gaps::PacketGaps;
 pub use packet_sizes::PacketSizes;
 pub use payload_rtt::PayloadRtt;
@@ -64,120 +62,53 @@ pub use ssh::Ssh;
 pub use tcp_trouble::TcpTrouble;
 pub use tls::Tls;
 
-/// A column of additional fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct FieldColumn {
-    /// The name: the heading in CSV, and the key in JSON.
-    pub name: &'static str,
-    /// The unit.
-    pub unit: &'static str,
-    /// The number and name of the IPFIX element for the value, if IANA has one. An element whose
-    /// name begins with `reverse` has the enterprise number 29305.
-    pub ipfix: Option<(u16, &'static str)>,
-    /// The meaning of the value, in one sentence.
-    pub description: &'static str,
-}
-
-impl FieldColumn {
-    const fn new(name: &'static str, unit: &'static str, description: &'static str) -> Self {
-        Self { name, unit, ipfix: None, description }
-    }
-
-    const fn with_ipfix(self, number: u16, name: &'static str) -> Self {
-        Self { ipfix: Some((number, name)), ..self }
-    }
-
-    /// Returns whether its values are numbers; otherwise they are text.
-    #[must_use]
-    pub fn is_number(&self) -> bool {
-        matches!(self.unit, "bytes" | "ns" | "packets" | "number")
-    }
-}
-
-/// One value of additional fields.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FieldValue {
-    /// A number in the unit of its column.
-    Number(u64),
-    /// Text.
-    Text(String),
-    /// A text that was dropped for lack of memory, shown as [`NO_MEMORY`].
-    Dropped,
-    /// The record has no such value.
-    None,
-}
-
-impl fmt::Display for FieldValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => number.fmt(f),
-            Self::Text(text) => text.fmt(f),
-            Self::Dropped => NO_MEMORY.fmt(f),
-            Self::None => Ok(()),
-        }
-    }
-}
-
-impl FieldValue {
-    /// Returns the text as it is shown, if the value is a text, or was one that was dropped.
-    #[must_use]
-    pub fn as_text(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) => Some(text),
-            Self::Dropped => Some(NO_MEMORY),
-            Self::Number(_) | Self::None => None,
-        }
-    }
-
-    fn of_text(text: Option<String>, is_dropped: bool) -> Self {
-        match text {
-            Some(text) => Self::Text(text),
-            None if is_dropped => Self::Dropped,
-            None => Self::None,
-        }
-    }
-}
-
-impl From<Option<u64>> for FieldValue {
-    fn from(number: Option<u64>) -> Self {
-        number.map_or(Self::None, Self::Number)
-    }
-}
-
-impl From<Option<String>> for FieldValue {
-    fn from(text: Option<String>) -> Self {
-        text.map_or(Self::None, Self::Text)
-    }
-}
-
 /// The data that accounting keeps per record in addition to its sums.
 pub trait Fields: Clone + fmt::Debug + Default + Send + Sync + 'static {
-    /// The group of the fields, if they are one of this crate's groups.
-    const GROUP: Option<FieldGroup> = None;
-
-    /// Adds a packet of the record, if `asked` has the [group](Self::GROUP) of the fields. Fields
-    /// without a group are always added.
-    #[inline(always)]
-    fn on_packet_of(&mut self, packet: &PacketView<'_>, asked: FieldSet, store: &FieldStore) {
-        if Self::GROUP.is_none_or(|group| asked.contains(group)) {
-            self.on_packet(packet, store);
-        }
-    }
+    /// The columns, which are all of one group.
+    const COLUMNS: &'static [Column];
 
     /// Adds a packet of the record. What the fields keep outside of themselves is taken from
     /// `store`.
     fn on_packet(&mut self, packet: &PacketView<'_>, store: &FieldStore);
 
-    /// Appends the columns.
-    fn columns(out: &mut Vec<FieldColumn>);
+    /// Appends one value per column. `way` is the direction of packets from the source.
+    fn values(&self, way: Direction, out: &mut Vec<Value>);
 
-    /// Appends one value per column. `source` is the direction of packets from the source.
-    fn values(&self, way: Direction, out: &mut Vec<FieldValue>);
+    /// Adds a packet of the record, if the group of the fields is asked for, or is
+    /// [their own](Group::Own).
+    #[inline(always)]
+    fn on_packet_of(&mut self, packet: &PacketView<'_>, asked: GroupSet, store: &FieldStore) {
+        if is_asked(Self::COLUMNS, asked) {
+            self.on_packet(packet, store);
+        }
+    }
+
+    /// Appends one value per column. They are missing if the group of the fields is not asked for.
+    fn values_of(&self, way: Direction, asked: GroupSet, out: &mut Vec<Value>) {
+        if is_asked(Self::COLUMNS, asked) {
+            self.values(way, out);
+        } else {
+            out.extend(Self::COLUMNS.iter().map(|_| Value::None));
+        }
+    }
+
+    /// Appends the columns.
+    fn columns(out: &mut Vec<Column>) {
+        out.extend(Self::COLUMNS);
+    }
+}
+
+#[inline(always)]
+const fn is_asked(columns: &[Column], asked: GroupSet) -> bool {
+    match columns {
+        [first, ..] => matches!(first.group, Group::Own) || asked.contains(first.group),
+        [] => true,
+    }
 }
 
 impl<A: Fields, B: Fields> Fields for (A, B) {
+    const COLUMNS: &'static [Column] = &[];
+
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, store: &FieldStore) {
         self.0.on_packet(packet, store);
@@ -185,19 +116,24 @@ impl<A: Fields, B: Fields> Fields for (A, B) {
     }
 
     #[inline(always)]
-    fn on_packet_of(&mut self, packet: &PacketView<'_>, asked: FieldSet, store: &FieldStore) {
+    fn on_packet_of(&mut self, packet: &PacketView<'_>, asked: GroupSet, store: &FieldStore) {
         self.0.on_packet_of(packet, asked, store);
         self.1.on_packet_of(packet, asked, store);
     }
 
-    fn columns(out: &mut Vec<FieldColumn>) {
-        A::columns(out);
-        B::columns(out);
-    }
-
-    fn values(&self, way: Direction, out: &mut Vec<FieldValue>) {
+    fn values(&self, way: Direction, out: &mut Vec<Value>) {
         self.0.values(way, out);
         self.1.values(way, out);
+    }
+
+    fn values_of(&self, way: Direction, asked: GroupSet, out: &mut Vec<Value>) {
+        self.0.values_of(way, asked, out);
+        self.1.values_of(way, asked, out);
+    }
+
+    fn columns(out: &mut Vec<Column>) {
+        A::columns(out);
+        B::columns(out);
     }
 }
 
@@ -255,7 +191,7 @@ impl<F: Fields> FlowState for Detailed<F> {
 #[derive(Debug)]
 pub struct DetailedAccounting<F> {
     accounting: Accounting,
-    asked: FieldSet,
+    asked: GroupSet,
     store: FieldStore,
     fields: std::marker::PhantomData<fn() -> F>,
 }
@@ -278,14 +214,14 @@ impl<F> DetailedAccounting<F> {
     /// Returns the application that adds fields to `accounting`.
     #[must_use]
     pub fn new(accounting: Accounting) -> Self {
-        let (asked, store) = (FieldSet::ALL, FieldStore::default());
+        let (asked, store) = (GroupSet::ALL, FieldStore::default());
         Self { accounting, asked, store, fields: std::marker::PhantomData }
     }
 
     /// Keeps only the fields of these groups. The others cost nothing per packet, and stay as in a
     /// record without packets.
     #[must_use]
-    pub fn with_groups(self, asked: FieldSet) -> Self {
+    pub fn with_groups(self, asked: GroupSet) -> Self {
         Self { asked, ..self }
     }
 

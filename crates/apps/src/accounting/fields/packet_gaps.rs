@@ -2,10 +2,11 @@
 
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
+use flowloom_record::{Column, Group, Kind, Value};
 
 use super::moments::Moments;
 use super::packet_sizes::show;
-use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
+use super::{FieldStore, Fields};
 
 /// Minimum, mean, maximum and deviation of the time between two consecutive packets of one
 /// direction.
@@ -16,8 +17,25 @@ pub struct PacketGaps {
     last_ns: [Option<u64>; 2],
 }
 
+const fn column(name: &'static str, description: &'static str) -> Column {
+    Column::new(name, Kind::Duration, description).in_group(Group::Gaps)
+}
+
 impl Fields for PacketGaps {
-    const GROUP: Option<FieldGroup> = Some(FieldGroup::Gaps);
+    const COLUMNS: &'static [Column] = &[
+        column("gap_min", "The shortest time between two consecutive packets from the source."),
+        column("gap_mean", "The mean of these times, rounded down."),
+        column("gap_max", "The longest of these times."),
+        column("gap_deviation", "The standard deviation of these times, rounded down."),
+        column(
+            "reverse_gap_min",
+            "The shortest time between two consecutive packets from the \
+                destination.",
+        ),
+        column("reverse_gap_mean", "The mean of these times, rounded down."),
+        column("reverse_gap_max", "The longest of these times."),
+        column("reverse_gap_deviation", "The standard deviation of these times, rounded down."),
+    ];
 
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, _store: &FieldStore) {
@@ -27,25 +45,7 @@ impl Fields for PacketGaps {
         }
     }
 
-    fn columns(out: &mut Vec<FieldColumn>) {
-        let column = |name, description| FieldColumn::new(name, "ns", description);
-        out.extend([
-            column("gap_min", "The shortest time between two consecutive packets from the source."),
-            column("gap_mean", "The mean of these times, rounded down."),
-            column("gap_max", "The longest of these times."),
-            column("gap_deviation", "The standard deviation of these times, rounded down."),
-            column(
-                "reverse_gap_min",
-                "The shortest time between two consecutive packets from the \
-                destination.",
-            ),
-            column("reverse_gap_mean", "The mean of these times, rounded down."),
-            column("reverse_gap_max", "The longest of these times."),
-            column("reverse_gap_deviation", "The standard deviation of these times, rounded down."),
-        ]);
-    }
-
-    fn values(&self, way: Direction, out: &mut Vec<FieldValue>) {
+    fn values(&self, way: Direction, out: &mut Vec<Value>) {
         show(&self.gaps, way, out);
     }
 }

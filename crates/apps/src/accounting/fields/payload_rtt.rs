@@ -2,9 +2,10 @@
 
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
+use flowloom_record::{Column, Group, Kind, Value};
 
 use super::moments::Moments;
-use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
+use super::{FieldStore, Fields};
 use crate::accounting::connection::{ACK, RST, SYN, Segment};
 
 const TCP: u8 = 6;
@@ -61,8 +62,24 @@ fn is_before(one: u32, other: u32) -> bool {
     one != other && other.wrapping_sub(one) < 1 << 31
 }
 
+const fn column(name: &'static str, description: &'static str) -> Column {
+    Column::new(name, Kind::Duration, description).in_group(Group::Rtt)
+}
+
 impl Fields for PayloadRtt {
-    const GROUP: Option<FieldGroup> = Some(FieldGroup::Rtt);
+    const COLUMNS: &'static [Column] = &[
+        column("rtt_min", "The shortest time from TCP data of the source to its acknowledgement."),
+        column("rtt_mean", "The mean of these times, rounded down."),
+        column("rtt_max", "The longest of these times."),
+        column("rtt_deviation", "The standard deviation of these times, rounded down."),
+        column(
+            "reverse_rtt_min",
+            "The shortest time from TCP data of the destination to its acknowledgement.",
+        ),
+        column("reverse_rtt_mean", "The mean of these times, rounded down."),
+        column("reverse_rtt_max", "The longest of these times."),
+        column("reverse_rtt_deviation", "The standard deviation of these times, rounded down."),
+    ];
 
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, _store: &FieldStore) {
@@ -83,24 +100,7 @@ impl Fields for PayloadRtt {
         }
     }
 
-    fn columns(out: &mut Vec<FieldColumn>) {
-        let column = |name, description| FieldColumn::new(name, "ns", description);
-        out.extend([
-            column("rtt_min", "The shortest time from TCP data of the source to its acknowledgement."),
-            column("rtt_mean", "The mean of these times, rounded down."),
-            column("rtt_max", "The longest of these times."),
-            column("rtt_deviation", "The standard deviation of these times, rounded down."),
-            column(
-                "reverse_rtt_min",
-                "The shortest time from TCP data of the destination to its acknowledgement.",
-            ),
-            column("reverse_rtt_mean", "The mean of these times, rounded down."),
-            column("reverse_rtt_max", "The longest of these times."),
-            column("reverse_rtt_deviation", "The standard deviation of these times, rounded down."),
-        ]);
-    }
-
-    fn values(&self, way: Direction, out: &mut Vec<FieldValue>) {
+    fn values(&self, way: Direction, out: &mut Vec<Value>) {
         super::packet_sizes::show(&self.sides.map(|side| side.times), way, out);
     }
 }

@@ -2,9 +2,10 @@
 
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
+use flowloom_record::{Column, Group, Kind, Value};
 
 use super::application::quic_version;
-use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
+use super::{FieldStore, Fields};
 
 const UDP: u8 = 17;
 /// Number of datagrams examined per direction. A handshake begins with long headers, and a version
@@ -31,7 +32,7 @@ impl Side {
 }
 
 impl Fields for Quic {
-    const GROUP: Option<FieldGroup> = Some(FieldGroup::Quic);
+    const COLUMNS: &'static [Column] = &[Column::new("quic_version", Kind::Text, "The QUIC version in the first long header of the destination, or of the source if that has none: `1`, `2`, `draft-29`, `Q050`.").in_group(Group::Quic)];
 
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, _store: &FieldStore) {
@@ -47,16 +48,8 @@ impl Fields for Quic {
         }
     }
 
-    fn columns(out: &mut Vec<FieldColumn>) {
-        out.push(FieldColumn::new(
-            "quic_version",
-            "text",
-            "The QUIC version in the first long header of the destination, or of the source if that has none: `1`, `2`, `draft-29`, `Q050`.",
-        ));
-    }
-
-    fn values(&self, way: Direction, out: &mut Vec<FieldValue>) {
+    fn values(&self, way: Direction, out: &mut Vec<Value>) {
         let version = self.sides[way.reversed().index()].version.or(self.sides[way.index()].version);
-        out.push(version.map(quic_version::name).into());
+        out.push(Value::from_text(version.map(quic_version::name), false));
     }
 }

@@ -2,11 +2,12 @@
 
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
+use flowloom_record::{Column, Group, Kind, Value};
 
 use super::application::first_messages::{FirstMessages, Message};
 use super::application::{Reading, ssh_banner};
 use super::memory::Content;
-use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
+use super::{FieldStore, Fields};
 
 /// The software that both ends of an SSH connection announce.
 #[derive(Clone, Debug, Default)]
@@ -34,27 +35,26 @@ impl Content for Banner {
     }
 }
 
+const fn column(name: &'static str, description: &'static str) -> Column {
+    Column::new(name, Kind::Text, description).in_group(Group::Ssh)
+}
+
 impl Fields for Ssh {
-    const GROUP: Option<FieldGroup> = Some(FieldGroup::Ssh);
+    const COLUMNS: &'static [Column] = &[
+        column("ssh_client", "The software and comments in the SSH identification of the source."),
+        column("ssh_server", "The software and comments in the SSH identification of the destination."),
+    ];
 
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, store: &FieldStore) {
         self.banners.add(packet, store);
     }
 
-    fn columns(out: &mut Vec<FieldColumn>) {
-        let column = |name, description| FieldColumn::new(name, "text", description);
-        out.extend([
-            column("ssh_client", "The software and comments in the SSH identification of the source."),
-            column("ssh_server", "The software and comments in the SSH identification of the destination."),
-        ]);
-    }
-
-    fn values(&self, way: Direction, out: &mut Vec<FieldValue>) {
+    fn values(&self, way: Direction, out: &mut Vec<Value>) {
         let mut banners = self.banners.messages();
         for way in [way, way.reversed()] {
             let software = banners[way.index()].take().map(|Banner(software)| software);
-            out.push(FieldValue::of_text(software, self.banners.is_dropped_from(way)));
+            out.push(Value::from_text(software, self.banners.is_dropped_from(way)));
         }
     }
 }

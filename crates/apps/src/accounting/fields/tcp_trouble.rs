@@ -2,8 +2,9 @@
 
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
+use flowloom_record::{Column, Group, Kind, Value};
 
-use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
+use super::{FieldStore, Fields};
 use crate::accounting::connection::{FIN, RST, SYN, Segment};
 
 const TCP: u8 = 6;
@@ -62,8 +63,25 @@ impl Side {
     }
 }
 
+const fn column(name: &'static str, description: &'static str) -> Column {
+    Column::new(name, Kind::Packets, description).in_group(Group::Tcp)
+}
+
 impl Fields for TcpTrouble {
-    const GROUP: Option<FieldGroup> = Some(FieldGroup::Tcp);
+    const COLUMNS: &'static [Column] = &[
+        column(
+            "retransmissions",
+            "TCP segments from the source that repeat only sequence numbers already sent.",
+        ),
+        column(
+            "out_of_order",
+            "TCP segments from the source that fill an earlier gap in the sequence numbers.",
+        ),
+        column("zero_windows", "TCP segments from the source that announce a window of 0."),
+        column("reverse_retransmissions", "Retransmissions from the destination."),
+        column("reverse_out_of_order", "Segments out of order from the destination."),
+        column("reverse_zero_windows", "Zero windows that the destination announces."),
+    ];
 
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, _store: &FieldStore) {
@@ -80,29 +98,11 @@ impl Fields for TcpTrouble {
         side.zero_windows += u64::from(segment.is_closed() && headers.tcp_flags & (SYN | FIN) == 0);
     }
 
-    fn columns(out: &mut Vec<FieldColumn>) {
-        let column = |name, description| FieldColumn::new(name, "packets", description);
-        out.extend([
-            column(
-                "retransmissions",
-                "TCP segments from the source that repeat only sequence numbers already sent.",
-            ),
-            column(
-                "out_of_order",
-                "TCP segments from the source that fill an earlier gap in the sequence numbers.",
-            ),
-            column("zero_windows", "TCP segments from the source that announce a window of 0."),
-            column("reverse_retransmissions", "Retransmissions from the destination."),
-            column("reverse_out_of_order", "Segments out of order from the destination."),
-            column("reverse_zero_windows", "Zero windows that the destination announces."),
-        ]);
-    }
-
-    fn values(&self, way: Direction, out: &mut Vec<FieldValue>) {
+    fn values(&self, way: Direction, out: &mut Vec<Value>) {
         for way in [way, way.reversed()] {
             let side = &self.sides[way.index()];
             let counts = [side.retransmissions, side.out_of_order, side.zero_windows];
-            out.extend(counts.map(FieldValue::Number));
+            out.extend(counts.map(Value::Number));
         }
     }
 }

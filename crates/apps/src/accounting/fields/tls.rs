@@ -2,12 +2,13 @@
 
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
+use flowloom_record::{Column, Group, Kind, Value};
 
 use super::application::Reading;
 use super::application::first_messages::{FirstMessages, Message};
 use super::application::tls_hello::{self, TlsHello, version_name};
 use super::memory::Content;
-use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
+use super::{FieldStore, Fields};
 
 /// The contents of the first ClientHello and the first ServerHello of a connection. A handshake
 /// inside another protocol, as after STARTTLS, is not found.
@@ -30,28 +31,24 @@ impl Content for TlsHello {
     }
 }
 
+const fn column(name: &'static str, description: &'static str) -> Column {
+    Column::new(name, Kind::Text, description).in_group(Group::Tls)
+}
+
 impl Fields for Tls {
-    const GROUP: Option<FieldGroup> = Some(FieldGroup::Tls);
+    const COLUMNS: &'static [Column] = &[
+        column("tls_sni", "The server name indication: the host name that the TLS client requests."),
+        column("tls_alpn", "The application protocols that the client offers (ALPN), separated by commas."),
+        column("tls_ja4", "The JA4 fingerprint of the ClientHello."),
+        column("tls_version", "The version that the server chooses, such as `TLS 1.3`."),
+    ];
 
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, store: &FieldStore) {
         self.hellos.add(packet, store);
     }
 
-    fn columns(out: &mut Vec<FieldColumn>) {
-        let column = |name, description| FieldColumn::new(name, "text", description);
-        out.extend([
-            column("tls_sni", "The server name indication: the host name that the TLS client requests."),
-            column(
-                "tls_alpn",
-                "The application protocols that the client offers (ALPN), separated by commas.",
-            ),
-            column("tls_ja4", "The JA4 fingerprint of the ClientHello."),
-            column("tls_version", "The version that the server chooses, such as `TLS 1.3`."),
-        ]);
-    }
-
-    fn values(&self, _way: Direction, out: &mut Vec<FieldValue>) {
+    fn values(&self, _way: Direction, out: &mut Vec<Value>) {
         let (mut client, mut version) = (None, None);
         for hello in self.hellos.messages().into_iter().flatten() {
             match hello {
@@ -62,6 +59,6 @@ impl Fields for Tls {
         let client = client.unwrap_or_default();
         let texts = [client.server_name, client.alpn, client.ja4, version.map(version_name)];
         let is_dropped = self.hellos.is_dropped();
-        out.extend(texts.map(|text| FieldValue::of_text(text, is_dropped)));
+        out.extend(texts.map(|text| Value::from_text(text, is_dropped)));
     }
 }

@@ -9,13 +9,15 @@ use flowloom::flow_key::FlowKey;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::*;
+use crate::record_view::FieldGroups;
+
+fn plan() -> RecordPlan {
+    RecordPlan::new::<Accounted>(None, FieldGroups::default(), None, None).unwrap()
+}
 
 fn open(to: &str) -> LastingWriter<Accounted> {
-    let groups = FieldGroups::default();
-    let view = RecordView::new(|flow: &Accounted| Some(flow), None, None, &groups);
-    let columns = WrittenColumns::of(None, None).unwrap();
     let destination = Destination::of(Path::new(to), None).unwrap();
-    destination.open_lasting(to.to_owned(), Some(view), columns, &groups, true).unwrap()
+    destination.open_lasting(to.to_owned(), plan(), true).unwrap()
 }
 
 fn give(writer: &mut LastingWriter<Accounted>, count: u16) -> u64 {
@@ -125,9 +127,7 @@ fn records_in_datagrams_that_are_refused_count_as_lost() {
 fn a_collector_that_is_no_address_is_refused_at_the_start() {
     for wrong in ["ipfix+tcp://collector", "ipfix://:4739", "netflow9://a:99999", "ipfix+tcp://a:0"] {
         let destination = Destination::of(Path::new(wrong), None).unwrap();
-        let columns = WrittenColumns::of(None, None).unwrap();
-        let groups = FieldGroups::default();
-        let opened = destination.open_lasting::<Accounted>(String::new(), None, columns, &groups, true);
+        let opened = destination.open_lasting::<Accounted>(String::new(), plan(), true);
         assert_eq!(opened.err().map(|error| error.kind()), Some(io::ErrorKind::InvalidInput), "{wrong}");
     }
 }

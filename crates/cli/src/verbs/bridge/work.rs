@@ -27,7 +27,7 @@ use crate::flow_file::{Destination, LastingWriter};
 use crate::growing_table::{SegmentOptions, fitted, growing_linehash};
 use crate::memory_budget::Budget;
 use crate::privileges::{self, Confinement};
-use crate::record_view::{FieldGroups, RecordView, WrittenColumns};
+use crate::record_view::{FieldGroups, RecordPlan};
 use crate::render::bridge::BridgeResult;
 use crate::render::{counted, print, print_aside, say, say_error, warn};
 use crate::service_manager;
@@ -162,12 +162,12 @@ fn writer(
     let destination = Destination::of(path, arguments.flows_format).map_err(Failure::Usage)?;
     let is_standard_output = destination.is_standard_output();
     let failed = |error| Failure::Output(format!("cannot write flows to {}: {error}", path.display()));
-    let columns = WrittenColumns::of(None, None).map_err(Failure::Usage)?;
-    let groups = FieldGroups::default();
-    let view = RecordView::new(|flow: &GuardedFlow| Some(flow.account()), None, None, &groups);
+    let format = Some(destination.format);
+    let plan = RecordPlan::new::<GuardedFlow>(None, FieldGroups::default(), None, format);
+    let plan = plan.map_err(Failure::Usage)?;
     let name =
         if is_standard_output { String::from("standard output") } else { path.display().to_string() };
-    let writer = destination.open_lasting(name, Some(view), columns, &groups, common.quiet > 1);
+    let writer = destination.open_lasting(name, plan, common.quiet > 1);
     Ok((Some(writer.map_err(failed)?), is_standard_output))
 }
 

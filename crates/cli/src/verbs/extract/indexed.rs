@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use flowloom::apps::accounting::{Accounted, AccountingRecord, CommunityId, EndedBy};
+use flowloom::apps::accounting::{Accounted, AccountingRecord, EndedBy, community_id};
+use flowloom::apps::record::CommunityId;
 use flowloom::apps::{Accounting, CaptureSink};
 use flowloom::engine::{App as _, Control, PacketSink as _, Released};
 use flowloom::flow_key::FlowKey;
@@ -143,7 +144,7 @@ fn key_of(flow: &FlowName) -> Result<u64, Failure> {
         ))),
         FlowName::Ends(protocol, [one, other]) => {
             let end = |end: &SocketAddr| (end.ip(), end.port());
-            Ok(short(&CommunityId::of(end(one), end(other), *protocol, None)))
+            Ok(short(&community_id(end(one), end(other), *protocol, None)))
         }
     }
 }
@@ -343,7 +344,7 @@ fn is_of(flow: &FlowName, id: &CommunityId) -> bool {
         FlowName::CommunityId(text) => id.to_string() == *text,
         FlowName::Ends(protocol, [one, other]) => {
             let end = |end: &SocketAddr| (end.ip(), end.port());
-            *id == CommunityId::of(end(one), end(other), *protocol, None)
+            *id == community_id(end(one), end(other), *protocol, None)
         }
     }
 }

@@ -11,11 +11,11 @@ use flowloom::engine::{IdleTimeout, MergeError, PartRecord, SavedPart, merge_par
 use flowloom_export::{ArrowWriter, RecordWriter as _, read_fragments};
 use serde::{Deserialize, Serialize};
 
-use super::{agreed, itself};
+use super::agreed;
 use crate::exit::{Failure, Status};
 use crate::flow_file::{Destination, Format, Opened};
 use crate::part_file::{Header, Range, Times, key_bytes, load_record};
-use crate::record_view::{FieldGroups, RecordView, WrittenColumns};
+use crate::record_view::{FieldGroups, RecordPlan};
 use crate::render::counted;
 
 /// The most parts: the composer numbers them in 16 bits.
@@ -92,15 +92,14 @@ pub(super) fn run(
         About { flows_joined: merged.flows_joined, flows_expired: merged.counters.flows_expired - expired };
     let failed =
         |error: io::Error| Failure::Output(format!("cannot write flows to {}: {error}", flows.display()));
-    let WrittenColumns::Records(columns) = WrittenColumns::of(None, None).map_err(Failure::Usage)? else {
-        unreachable!("these columns are those of accounting records");
-    };
+    let plan = RecordPlan::new::<Accounted>(None, FieldGroups::default(), None, None);
+    let plan = plan.map_err(Failure::Usage)?;
     let (stream, file) = destination.open_whole().and_then(Opened::into_stream).map_err(failed)?;
-    let mut out = ArrowWriter::of_part(stream, columns).map_err(failed)?;
-    let mut view = RecordView::<Accounted>::new(itself, None, None, &FieldGroups::default());
+    let mut out = ArrowWriter::of_part(stream, plan.columns.clone()).map_err(failed)?;
+    let mut view = plan.view();
     for record in &merged.flows {
-        let Some((row, _)) = view.of(record) else { continue };
-        out.write(&row).map_err(failed)?;
+        let Some(row) = view.of(record) else { continue };
+        out.write(row).map_err(failed)?;
     }
     for key in &unresolved {
         out.write_fragment(&key_bytes(key), &[]).map_err(failed)?;

@@ -10,7 +10,7 @@ use super::role::{FlowOf, Role};
 use crate::exit::Failure;
 use crate::flow_file::Opened;
 use crate::part_file::{Header, key_bytes, save_state};
-use crate::record_view::{FieldGroups, RecordView, WrittenColumns};
+use crate::record_view::RecordPlan;
 
 /// Writes the records of a run, and what the part is behind them. `rows` has the ticks of each
 /// record's first and last packet, and whether it is live at the end, in the order of the records.
@@ -22,19 +22,16 @@ pub(super) fn write<R: Role>(
     config: &EngineConfig,
     report: &RunReport<FlowOf<R>>,
     rows: &[([u64; 2], bool)],
-    (opened, columns): (Opened, WrittenColumns),
+    (opened, plan): (Opened, RecordPlan),
     mut header: Header,
 ) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::Output(format!("cannot write the part: {error}"));
-    let (Some(account), Some(save)) = (R::account(), R::save_with()) else {
+    let Some(save) = R::save_with() else {
         return Err(Failure::Usage(format!("--fragments is for --app accounting, this is {}", R::NAME)));
     };
-    let WrittenColumns::Records(columns) = columns else {
-        return Err(Failure::Usage(String::from("--columns are not those of accounting records")));
-    };
-    let mut view = RecordView::new(account, None, None, &FieldGroups::default());
+    let mut view = plan.view();
     let (stream, file) = opened.into_stream().map_err(failed)?;
-    let mut out = ArrowWriter::of_part(stream, columns).map_err(failed)?;
+    let mut out = ArrowWriter::of_part(stream, plan.columns).map_err(failed)?;
     let begin = tick_of(report.input.first_ns);
     let (mut before, mut state) = (None::<FlowKey>, Vec::new());
     for (record, (ticks, is_live)) in report.flows.iter().zip(rows) {
@@ -48,9 +45,9 @@ pub(super) fn write<R: Role>(
             out.write_fragment(&key_bytes(&record.key), &state).map_err(failed)?;
         } else {
             header.flows_expired += u64::from(*is_live);
-            let Some((row, _)) = view.of(record) else { continue };
+            let Some(row) = view.of(record) else { continue };
             let timed_out = record.ended == EndedBy::IdleTimeout;
-            out.write_complete(&key_bytes(&record.key), &row, timed_out).map_err(failed)?;
+            out.write_complete(&key_bytes(&record.key), row, timed_out).map_err(failed)?;
         }
     }
     let about = serde_json::to_string(&header).map_err(|error| failed(error.into()))?;

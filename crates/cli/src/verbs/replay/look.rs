@@ -2,23 +2,24 @@
 
 use std::sync::Arc;
 
-use flowloom::apps::accounting::fields::{AllFields, FieldMemory, NO_MEMORY};
+use flowloom::apps::accounting::fields::{AllFields, Detailed, FieldMemory};
+use flowloom::apps::record::{GroupSet, NO_MEMORY};
 use flowloom::engine::{Control, Fault};
 use flowloom::traffic::capture::{Input, Notice};
 
 use super::layout::{self, Planned};
 use super::outputs::Outputs;
 use super::records::{Show, Shown};
-use super::role::{AccountingRole, DetailedRole, LabelledRole, Role};
+use super::role::{AccountingRole, DetailedRole, FlowOf, LabelledRole, Role};
 use super::select::Selection;
-use super::setup::{MemoryOf, Tables, engine_config, policy, reads_fields, set_options};
+use super::setup::{MemoryOf, Tables, engine_config, plan_of, policy, set_options};
 use super::{Kept, Prepared};
 use crate::args::Common;
 use crate::args::replay::Replay;
 use crate::exit::{Failure, check_decodable};
 use crate::host::isa_named;
 use crate::progress::{Progress, label};
-use crate::record_view::{FieldGroups, FilterCounts, RecordView};
+use crate::record_view::FilterCounts;
 use crate::render::reasons::NoResult;
 use crate::render::{counted, warn, warn_of};
 use crate::signals::stop_on_signals;
@@ -60,7 +61,7 @@ pub(crate) fn look(
     }
     if let Some(plan) = super::l7::plan(arguments)? {
         look_as(&LabelledRole(DetailedRole::of(arguments), &plan), arguments, common, (verb, show))
-    } else if reads_fields(arguments) {
+    } else if plan_of::<Detailed<AllFields>>(arguments)?.groups().intersects(GroupSet::FIELDS) {
         look_as(&DetailedRole::<AllFields>::of(arguments), arguments, common, (verb, show))
     } else {
         look_as(&AccountingRole(arguments.active_timeout), arguments, common, (verb, show))
@@ -88,12 +89,8 @@ fn look_as<R: Role>(
     let title = format!("{verb}  {}", label(&arguments.inputs));
     let progress = Progress::start(title, source.progress(), Arc::clone(&control), common.quiet > 0);
     let account = R::account().expect("each of the roles keeps account");
-    let filter = arguments.record_filter.clone();
-    let mut shown = Shown {
-        view: RecordView::new(account, R::fields(), filter, &FieldGroups::default()),
-        label: R::label(),
-        show,
-    };
+    let view = plan_of::<FlowOf<R>>(arguments)?.view();
+    let mut shown = Shown { view, account, label: R::label(), show };
     let run = Prepared {
         arguments,
         config: &config,

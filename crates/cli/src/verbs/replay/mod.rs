@@ -24,8 +24,9 @@ mod source;
 use std::path::Path;
 use std::sync::Arc;
 
-use flowloom::apps::SourceDirection;
-use flowloom::apps::accounting::fields::{AllFields, ApplicationFields, FieldGroup, FieldMemory};
+use flowloom::apps::RecordState;
+use flowloom::apps::accounting::fields::{AllFields, ApplicationFields, FieldMemory};
+use flowloom::apps::record::Group;
 use flowloom::engine::{
     Control, Endpoints, EngineConfig, Fault, FlowRecord, FlowState, PolicyRef, RecordSink, RunReport,
     StartError,
@@ -44,7 +45,7 @@ use crate::output::OutputFile;
 use crate::pace::Pace;
 use crate::part_file::{self, Header, Settings};
 use crate::progress::{Progress, label};
-use crate::record_view::{RecordView, WrittenColumns};
+use crate::record_view::RecordPlan;
 use crate::render::replay::{RecordFigures, ReplayResult, VerifyFigures};
 use crate::render::save::save;
 use crate::render::{counted, print, print_aside, say_error, warn, warn_of};
@@ -65,7 +66,7 @@ use records::Records;
 use role::{AccountingRole, Beside, DetailedRole, FlowOf, L7Role, NullRole, Role, TrackerRole};
 use setup::{
     MemoryOf, Tables, check_application, check_verifiable, engine_config, field_groups, keeps_flow_order,
-    policy, reads_fields, scheduler, warn_of_left_fields, warn_outside_pipeline,
+    policy, reads_fields, scheduler, warn_of_left_columns, warn_outside_pipeline,
 };
 use source::{Source, feed};
 
@@ -97,8 +98,8 @@ pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure
         (AppName::Accounting, _) if reads_fields(arguments) => {
             let groups = field_groups(arguments);
             // Flows with fewer fields take less memory.
-            let is_application = |group: FieldGroup| group.is_application() || !groups.contains(group);
-            if FieldGroup::ALL.into_iter().all(is_application) {
+            let is_payload = |group: Group| group.is_payload() || !groups.contains(group);
+            if Group::FIELDS.into_iter().all(is_payload) {
                 let role = DetailedRole::<ApplicationFields>::of(arguments);
                 return run_app(arguments, common, None, None, &role);
             }
@@ -123,9 +124,7 @@ fn run_app<R: Role>(
     rules: Option<&Rules>,
     role: &R,
 ) -> Result<Status, Failure> {
-    let state = R::account().is_none().then_some(FlowOf::<R>::COLUMNS);
-    let columns = WrittenColumns::of(arguments.columns.as_ref(), state)
-        .map_err(|why| Failure::Usage(format!("--columns: {why}")))?;
+    let plan = setup::plan_of::<FlowOf<R>>(arguments)?;
     let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
     let options = set_options(arguments);
     let isa = isa_named(&arguments.isa)?;
@@ -137,7 +136,7 @@ fn run_app<R: Role>(
     // Rules that ask for states process an ICMP error with the flow that it concerns.
     config.decode = config.decode.with_errors_by_flow(rules.is_some_and(Rules::ask_state));
     warn_outside_pipeline(arguments, &config, common);
-    warn_of_left_fields(arguments, common);
+    warn_of_left_columns(arguments, &plan, common);
     let mut policy = policy(arguments, &config)?;
     let order = policy.order();
     let selection = Selection::of(arguments, &source.paths())?;
@@ -166,8 +165,8 @@ fn run_app<R: Role>(
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
     let pace = arguments.save.save.is_some().then(|| Pace::start(Arc::clone(&control))).flatten();
     let mut kept = Kept::of(arguments);
-    let part = arguments.fragments.then(|| outputs.flows.take().map(|opened| (opened, columns.clone())));
-    let mut records = records_of(role, arguments, columns, &mut outputs);
+    let part = arguments.fragments.then(|| outputs.flows.take().map(|opened| (opened, plan.clone())));
+    let mut records = records_of(role, arguments, plan, &mut outputs);
     // Only these need all records at once.
     let keeps_records =
         arguments.verify || arguments.sort || arguments.fragments || arguments.save_part.is_some();
@@ -299,7 +298,7 @@ fn run_app<R: Role>(
 }
 
 /// Returns what became of the records that a run was to write, and how many are known to be lost.
-fn records_written<F: FlowState + SourceDirection>(
+fn records_written<F: RecordState>(
     arguments: &Replay,
     report: &RunReport<F>,
     records: &Records<F>,
@@ -459,13 +458,10 @@ fn save_part(
 fn records_of<R: Role>(
     role: &R,
     arguments: &Replay,
-    columns: WrittenColumns,
+    plan: RecordPlan,
     outputs: &mut Outputs,
 ) -> Records<FlowOf<R>> {
-    let groups = arguments.fields.clone().unwrap_or_default();
-    let view = R::account()
-        .map(|account| RecordView::new(account, R::fields(), arguments.record_filter.clone(), &groups));
-    let mut file = outputs.flows.take().map(|opened| FlowWriter::new(opened, view, columns, &groups));
+    let mut file = outputs.flows.take().map(|opened| FlowWriter::new(opened, plan));
     let selects = arguments.record_filter.is_some()
         || arguments.live.filter.is_some()
         || arguments.from.is_some()
@@ -479,10 +475,7 @@ fn records_of<R: Role>(
 }
 
 /// Writes the records of a report to their destination, sorted by key.
-fn write_sorted<F: FlowState + SourceDirection>(
-    report: &RunReport<F>,
-    records: &mut Records<F>,
-) -> Result<(), String> {
+fn write_sorted<F: RecordState>(report: &RunReport<F>, records: &mut Records<F>) -> Result<(), String> {
     for record in &report.flows {
         records.write(std::slice::from_ref(record)).map_err(|error| error.to_string())?;
     }

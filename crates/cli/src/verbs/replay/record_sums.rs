@@ -4,8 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use flowloom::apps::accounting::protocol_name;
-use flowloom::engine::record::{Column, Kind, Value};
+use flowloom::engine::record::{Column, Kind, Value, protocol_name};
 use flowloom::engine::{FlowRecord, FlowState};
 
 use crate::render::traffic::{DurationSums, ProtocolSums, SizeSums, SumFigures, TalkerFigures, TalkerRow};

@@ -1,13 +1,13 @@
 //! The processing of flow records in `replay` as flows end, in bounded memory.
 
-use flowloom::apps::SourceDirection;
+use flowloom::apps::RecordState;
 use flowloom::apps::accounting::AccountingRecord;
-use flowloom::engine::{FlowRecord, FlowState, RecordSink, SinkError};
+use flowloom::engine::{FlowRecord, RecordSink, SinkError};
 
 use super::l7::Labels;
 use super::record_sums::RecordSums;
 use crate::flow_file::FlowWriter;
-use crate::record_view::{LabelOf, RecordView};
+use crate::record_view::{AccountOf, LabelOf, RecordView};
 
 /// The sink of a run's records.
 pub(super) struct Records<F> {
@@ -21,14 +21,14 @@ pub(super) struct Records<F> {
     pub(super) sums: Option<RecordSums>,
 }
 
-impl<F: FlowState + SourceDirection> Records<F> {
+impl<F: RecordState> Records<F> {
     /// Writes the data that follow the last record.
     pub(super) fn finish(&mut self) -> std::io::Result<()> {
         self.file.as_mut().map_or(Ok(()), FlowWriter::finish)
     }
 }
 
-impl<F: FlowState + SourceDirection> RecordSink<F> for Records<F> {
+impl<F: RecordState> RecordSink<F> for Records<F> {
     fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
         if let Some(labels) = &mut self.labels {
             for record in records {
@@ -54,7 +54,8 @@ impl<F: FlowState + SourceDirection> RecordSink<F> for Records<F> {
 
 /// Passes each record that a view shows to a function.
 pub(super) struct Shown<'a, F> {
-    pub(super) view: RecordView<F>,
+    pub(super) view: RecordView,
+    pub(super) account: AccountOf<F>,
     /// The label, for applications that label flows.
     pub(super) label: Option<LabelOf<F>>,
     pub(super) show: Show<'a>,
@@ -63,10 +64,13 @@ pub(super) struct Shown<'a, F> {
 /// Receives a record and its protocol label.
 pub(crate) type Show<'a> = &'a mut (dyn FnMut(&AccountingRecord, Option<&'static str>) + Send);
 
-impl<F: FlowState> RecordSink<F> for Shown<'_, F> {
+impl<F: RecordState> RecordSink<F> for Shown<'_, F> {
     fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
         for record in records {
-            if let Some((row, _)) = self.view.of(record) {
+            if self.view.selects(record)
+                && let Some(account) = (self.account)(&record.state)
+            {
+                let row = AccountingRecord::of(&record.key, account, record.ended);
                 (self.show)(&row, self.label.and_then(|label| label(&record.state)));
             }
         }

@@ -2,13 +2,11 @@
 
 use std::marker::PhantomData;
 
-use flowloom::apps::accounting::fields::{
-    AllFields, ApplicationFields, Detailed, DetailedAccounting, FieldMemory, FieldSet, FieldValue, Fields,
-};
+use flowloom::apps::accounting::fields::{AllFields, Detailed, DetailedAccounting, FieldMemory, Fields};
 use flowloom::apps::accounting::{Accounted, Labelled, LabelledAccounting};
+use flowloom::apps::record::GroupSet;
 use flowloom::apps::{
-    Accounting, CacheProbe, L7Filter, L7Plan, NoState, Null, SaveState, SourceDirection, TcpFlow,
-    TcpTracker,
+    Accounting, CacheProbe, L7Filter, L7Plan, NoState, Null, RecordState, SaveState, TcpFlow, TcpTracker,
 };
 use flowloom::engine::{App, Endpoints, EngineConfig, RunReport, StartError, run_with};
 
@@ -16,13 +14,13 @@ use super::probe::Probe;
 use super::setup::{Tables, field_groups};
 use crate::args::replay::{Replay, TableName};
 use crate::part_file::SaveWith;
-use crate::record_view::{AccountOf, FieldsOf, LabelOf};
+use crate::record_view::{AccountOf, LabelOf};
 use crate::verify::Sums;
 
 /// An application of `replay`.
 pub(super) trait Role: Sized {
     /// The application of each worker.
-    type App: App<Flow: SourceDirection>;
+    type App: App<Flow: RecordState>;
 
     /// The name that users type and reports show.
     const NAME: &'static str;
@@ -52,12 +50,6 @@ pub(super) trait Role: Sized {
     /// Returns the function that finds the accounting record in a flow's state, if the application
     /// keeps one.
     fn account() -> Option<AccountOf<FlowOf<Self>>> {
-        None
-    }
-
-    /// Returns the function that finds the additional fields in a flow's state, if the application
-    /// keeps them.
-    fn fields() -> Option<FieldsOf<FlowOf<Self>>> {
         None
     }
 
@@ -172,23 +164,9 @@ impl Role for AccountingRole {
 /// Accounting with additional fields; it keeps the fields of some groups.
 pub(super) struct DetailedRole<F> {
     active_ns: Option<u64>,
-    groups: FieldSet,
+    groups: GroupSet,
     memory: FieldMemory,
     fields: PhantomData<fn() -> F>,
-}
-
-/// Fields that come last among all fields.
-pub(super) trait LastFields: Fields {
-    /// Number of columns of all fields before these.
-    const BEFORE: usize;
-}
-
-impl LastFields for AllFields {
-    const BEFORE: usize = 0;
-}
-
-impl LastFields for ApplicationFields {
-    const BEFORE: usize = 34;
 }
 
 impl<F> DetailedRole<F> {
@@ -204,7 +182,7 @@ impl<F> DetailedRole<F> {
     }
 }
 
-impl<F: LastFields> Role for DetailedRole<F> {
+impl<F: Fields> Role for DetailedRole<F> {
     type App = DetailedAccounting<F>;
     const NAME: &'static str = AccountingRole::NAME;
     const SUMS: Sums = AccountingRole::SUMS;
@@ -220,13 +198,6 @@ impl<F: LastFields> Role for DetailedRole<F> {
 
     fn account() -> Option<AccountOf<Detailed<F>>> {
         Some(|flow| Some(flow.record()))
-    }
-
-    fn fields() -> Option<FieldsOf<Detailed<F>>> {
-        Some(|flow, out| {
-            out.extend(std::iter::repeat_n(FieldValue::None, F::BEFORE));
-            flow.fields().values(flow.record().source_direction(), out);
-        })
     }
 }
 
@@ -248,13 +219,6 @@ impl Role for LabelledRole<'_> {
 
     fn account() -> Option<AccountOf<Labelled<AllFields>>> {
         Some(|flow| Some(flow.detailed().record()))
-    }
-
-    fn fields() -> Option<FieldsOf<Labelled<AllFields>>> {
-        Some(|flow, out| {
-            let flow = flow.detailed();
-            flow.fields().values(flow.record().source_direction(), out);
-        })
     }
 
     fn label() -> Option<LabelOf<Labelled<AllFields>>> {
@@ -293,18 +257,5 @@ impl<R: Role> Role for Beside<'_, R> {
 
     fn oracle(&self) -> Self::App {
         self.1.beside(self.0.oracle())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use flowloom::apps::accounting::fields::all_columns;
-
-    #[test]
-    fn application_fields_stand_behind_the_others() {
-        let mut columns = Vec::new();
-        ApplicationFields::columns(&mut columns);
-        assert_eq!(all_columns()[ApplicationFields::BEFORE..], columns);
     }
 }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use flowloom::apps::L7Plan;
-use flowloom::apps::accounting::fields::{FieldGroup, FieldMemory, FieldSet};
+use flowloom::apps::accounting::Labelled;
+use flowloom::apps::accounting::fields::{AllFields, Detailed, FieldMemory, all_columns};
+use flowloom::apps::record::{Group, GroupSet};
+use flowloom::apps::{L7Plan, RecordState};
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::pages::HugePages;
 use flowloom::cpu::topology::parse_cpu_list;
@@ -27,7 +29,7 @@ use crate::exit::{Failure, TableError};
 use crate::flow_file::{Destination, Format};
 use crate::growing_table::{SegmentOptions, fitted, growing_linehash};
 use crate::memory_budget::{Budget, FieldShare, Shares};
-use crate::record_view::{FieldGroups, Where};
+use crate::record_view::{FieldGroups, RecordPlan};
 use crate::render::{counted, some_of, warn};
 use crate::topology;
 
@@ -141,17 +143,25 @@ pub(super) fn keeps_flow_order(config: &EngineConfig, policy: OrderGuarantee) ->
         || policy.keeps_flow_order()
 }
 
+/// Returns the plan of the records of a state.
+pub(super) fn plan_of<F: RecordState>(arguments: &Replay) -> Result<RecordPlan, Failure> {
+    let (fields, filter) = (arguments.fields.unwrap_or_default(), arguments.record_filter.as_ref());
+    let destination = arguments.flows.as_deref().map(|path| Destination::of(path, arguments.flows_format));
+    let format = destination.transpose().map_err(Failure::Usage)?.map(|destination| destination.format);
+    RecordPlan::new::<F>(arguments.columns.as_ref(), fields, filter, format).map_err(Failure::Usage)
+}
+
 /// Returns whether a run needs the additional fields of records.
 pub(super) fn reads_fields(arguments: &Replay) -> bool {
-    let filter = arguments.record_filter.as_ref();
-    arguments.fields.is_some() || filter.is_some_and(|Where(filter)| filter.reads_fields())
+    !field_groups(arguments).is_empty()
 }
 
 /// Returns the groups of fields that a run keeps: those that it writes and those that its filter
 /// reads.
-pub(super) fn field_groups(arguments: &Replay) -> FieldSet {
-    let groups = arguments.fields.clone().unwrap_or_default();
-    groups.with_those_of(arguments.record_filter.as_ref())
+pub(super) fn field_groups(arguments: &Replay) -> GroupSet {
+    // The schema with the most columns: others have refused what is not in theirs.
+    let plan = plan_of::<Labelled<AllFields>>(arguments);
+    plan.map_or(GroupSet::default(), |plan| plan.groups()).intersection(GroupSet::FIELDS)
 }
 
 /// Refuses options of other applications than the selected one.
@@ -197,13 +207,6 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
     if let Some(path) = &arguments.flows {
         let Destination { format, .. } =
             Destination::of(path, arguments.flows_format).map_err(Failure::Usage)?;
-        if !matches!(format, Format::Csv | Format::Jsonl) && arguments.app != AppName::Accounting {
-            return Err(Failure::Usage(format!(
-                "--flows {} is for --app accounting\n  write the records of other applications to .csv \
-                 or .jsonl",
-                path.display()
-            )));
-        }
         if arguments.columns.is_some() && !format.has_columns() {
             return Err(Failure::Usage(format!(
                 "--columns is for CSV, JSON lines, Parquet and Arrow; the columns of {}, which --flows {} \
@@ -212,15 +215,17 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
                 path.display()
             )));
         }
-        if let Some(groups) = &arguments.fields {
+        if let Some(groups) = arguments.fields {
             check_fields(groups, format)?;
         }
     }
-    let of_records =
-        [("--fields", arguments.fields.is_some()), ("--where", arguments.record_filter.is_some())];
-    let asked = of_records.into_iter().find(|(_, is_asked)| *is_asked);
-    if let (Some((option, _)), true) = (asked, arguments.app != AppName::Accounting) {
-        return Err(Failure::Usage(format!("{option} is for --app accounting\n  add --app accounting")));
+    if arguments.app == AppName::Accounting {
+        // Names of additional fields are valid, whether or not the run keeps them.
+        plan_of::<Detailed<AllFields>>(arguments)?;
+    } else if arguments.fields.is_some() {
+        return Err(Failure::Usage(String::from(
+            "--fields is for --app accounting\n  add --app accounting",
+        )));
     }
     if arguments.save_part.is_some() && reads_fields(arguments) {
         return Err(Failure::Usage(String::from(
@@ -233,14 +238,18 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
 
 /// Refuses groups of fields that a format cannot hold. For `all`, one field that the format can
 /// hold suffices.
-fn check_fields(groups: &FieldGroups, format: Format) -> Result<(), Failure> {
-    let has_place = |group: &FieldGroup| group.columns().iter().any(|column| format.takes(column));
-    let without = groups.groups().iter().find(|group| !has_place(group));
-    let Some(group) = without.filter(|_| !groups.is_all() || !groups.groups().iter().any(has_place)) else {
+fn check_fields(fields: FieldGroups, format: Format) -> Result<(), Failure> {
+    let columns = all_columns();
+    let has_place =
+        |group: &Group| columns.iter().any(|column| column.group == *group && format.takes(column));
+    let asked = || Group::FIELDS.into_iter().filter(|group| fields.groups().contains(*group));
+    let without = asked().find(|group| !has_place(group));
+    let Some(group) = without.filter(|_| !fields.is_all() || !asked().any(|group| has_place(&group)))
+    else {
         return Ok(());
     };
     let places: Vec<&str> =
-        FieldGroup::ALL.iter().filter(|group| has_place(group)).map(|g| g.name()).collect();
+        Group::FIELDS.iter().filter(|group| has_place(group)).map(|group| group.name()).collect();
     let places = if places.is_empty() {
         String::from("it can hold none of them")
     } else {
@@ -254,18 +263,16 @@ fn check_fields(groups: &FieldGroups, format: Format) -> Result<(), Failure> {
     )))
 }
 
-/// Warns of requested fields that the format cannot hold.
-pub(super) fn warn_of_left_fields(arguments: &Replay, common: &Common) {
-    let (Some(groups), Some(path)) = (&arguments.fields, &arguments.flows) else { return };
+/// Warns of columns that the format cannot hold.
+pub(super) fn warn_of_left_columns(arguments: &Replay, plan: &RecordPlan, common: &Common) {
+    let Some(path) = &arguments.flows else { return };
     let Ok(Destination { format, .. }) = Destination::of(path, arguments.flows_format) else { return };
-    let columns = groups.columns();
-    let left: Vec<&str> =
-        columns.iter().filter(|column| !format.takes(column)).map(|column| column.name).collect();
+    let left = plan.left_by(format);
     if !left.is_empty() {
         let names = some_of(&left, ", ");
         warn(&format!("{} cannot hold {names}: omitted", format.name()), common);
     }
-    if format == Format::Zeek {
+    if format == Format::Zeek && arguments.fields.is_some() {
         warn("Zeek's conn.log uses --fields for the service only", common);
     }
 }

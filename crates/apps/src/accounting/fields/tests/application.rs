@@ -11,6 +11,7 @@ use crate::accounting::fields::application::http_head::{self, HttpHead};
 use crate::accounting::fields::application::tls_hello::tests::example;
 use crate::accounting::fields::application::tls_hello::{self, TlsHello, version_name};
 use crate::accounting::fields::application::{Reading, dns_message, quic_version, ssh_banner};
+use flowloom_record::NO_MEMORY;
 
 type Application = (Tls, (Http, (Ssh, Dns)));
 
@@ -97,37 +98,39 @@ fn reassembled(packets: &[Sent], is_back: bool) -> Vec<u8> {
 }
 
 /// Returns the results of the readers for both directions, read once.
-fn expected(packets: &[Sent]) -> Vec<FieldValue> {
+fn expected(packets: &[Sent]) -> Vec<Value> {
     let streams = [false, true].map(|is_back| reassembled(packets, is_back));
-    let [mut client, mut version, mut request, mut status] = [const { Vec::<FieldValue>::new() }; 4];
+    let [mut client, mut version, mut request, mut status] = [const { Vec::<Value>::new() }; 4];
     for stream in &streams {
         match tls_hello::read(stream, true) {
             Reading::Found(TlsHello::Client(hello)) if client.is_empty() => {
-                client = [hello.server_name, hello.alpn, hello.ja4].map(FieldValue::from).to_vec();
+                client = [hello.server_name, hello.alpn, hello.ja4]
+                    .map(|text| Value::from_text(text, false))
+                    .to_vec();
             }
             Reading::Found(TlsHello::Server(hello)) if version.is_empty() => {
-                version = vec![FieldValue::Text(version_name(hello.version))];
+                version = vec![Value::Text(version_name(hello.version).into())];
             }
             _ => {}
         }
         match http_head::read(stream, true) {
             Reading::Found(HttpHead::Request(head)) if request.is_empty() => {
                 let texts = [Some(head.method), head.host, Some(head.target), head.user_agent];
-                request = texts.map(FieldValue::from).to_vec();
+                request = texts.map(|text| Value::from_text(text, false)).to_vec();
             }
             Reading::Found(HttpHead::Response(code)) if status.is_empty() => {
-                status = vec![FieldValue::Number(code.into())];
+                status = vec![Value::Number(code.into())];
             }
             _ => {}
         }
     }
-    client.resize(3, FieldValue::None);
-    version.resize(1, FieldValue::None);
-    request.resize(4, FieldValue::None);
-    status.resize(1, FieldValue::None);
+    client.resize(3, Value::None);
+    version.resize(1, Value::None);
+    request.resize(4, Value::None);
+    status.resize(1, Value::None);
     let software = streams.map(|stream| match ssh_banner::read(&stream, true) {
-        Reading::Found(software) => FieldValue::Text(software),
-        _ => FieldValue::None,
+        Reading::Found(software) => Value::Text(software.into()),
+        _ => Value::None,
     });
     [client, version, request, status, software.to_vec()].concat()
 }
@@ -156,7 +159,7 @@ proptest! {
             datagrams.iter().filter(is_read).take(8).find_map(|(bytes, _)| quic_version::read(bytes))
         };
         let expected = version(true).or(version(false)).map(quic_version::name);
-        prop_assert_eq!(values, [FieldValue::from(expected)]);
+        prop_assert_eq!(values, [Value::from_text(expected, false)]);
     }
 
     #[test]
@@ -305,7 +308,7 @@ fn a_segment_whose_end_was_not_captured_ends_the_direction() {
 fn only_groups_that_are_asked_for_are_kept() {
     let stream: &'static [u8] = STREAMS[3];
     let mut app = DetailedAccounting::<AllFields>::new(Accounting::new(None))
-        .with_groups([FieldGroup::Http].into_iter().collect());
+        .with_groups([Group::Http].into_iter().collect());
     let mut flow = Detailed::default();
     each(&[Sent { content: stream, ..there(ACK, 1, 1) }], |view| {
         app.on_packet(view, &mut flow);
@@ -314,11 +317,10 @@ fn only_groups_that_are_asked_for_are_kept() {
     flow.fields().values(Direction::LowToHigh, &mut values);
     for (column, value) in all_columns().iter().zip(&values) {
         let is_kept = column.name.starts_with("http_");
-        let is_empty = matches!(value, FieldValue::None | FieldValue::Number(0))
-            || *value == FieldValue::Text(String::new());
+        let is_empty = matches!(value, Value::None | Value::Number(0)) || *value == Value::Text("".into());
         assert!(is_kept || is_empty, "{}: {value}", column.name);
     }
-    assert!(values.contains(&FieldValue::Text("example.org".into())));
+    assert!(values.contains(&Value::Text("example.org".into())));
 }
 
 #[test]

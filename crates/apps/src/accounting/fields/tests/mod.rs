@@ -9,28 +9,23 @@ use crate::accounting::segments::{Sent, back, each, there};
 
 mod application;
 
-type All = (
-    (PacketSizes, (PacketGaps, (FirstPackets<3>, (Handshake, TcpTrouble)))),
-    (PayloadRtt, (Tls, (Dns, (Http, (Quic, Ssh))))),
-);
-
 fn fields<F: Fields>(packets: &[Sent]) -> F {
     let mut fields = F::default();
     each(packets, |view| fields.on_packet(view, &FieldStore::default()));
     fields
 }
 
-fn shown<F: Fields>(packets: &[Sent]) -> Vec<FieldValue> {
+fn shown<F: Fields>(packets: &[Sent]) -> Vec<Value> {
     let mut values = Vec::new();
     fields::<F>(packets).values(Direction::LowToHigh, &mut values);
     values
 }
 
-fn numbers(values: &[FieldValue]) -> Vec<Option<u64>> {
-    let number = |value: &FieldValue| match value {
-        FieldValue::Number(number) => Some(*number),
-        FieldValue::Text(text) => panic!("{text} is no number"),
-        FieldValue::Dropped | FieldValue::None => None,
+fn numbers(values: &[Value]) -> Vec<Option<u64>> {
+    let number = |value: &Value| match value {
+        Value::Number(number) => Some(*number),
+        Value::None => None,
+        other => panic!("{other} is no number"),
     };
     values.iter().map(number).collect()
 }
@@ -125,7 +120,7 @@ proptest! {
     fn first_sizes_are_those_of_the_first_packets(packets in sequence()) {
         let size = |packet: &Sent| format!("{}{}", if packet.is_back { "-" } else { "" }, packet.ip_bytes());
         let expected: Vec<String> = packets.iter().take(5).map(size).collect();
-        prop_assert_eq!(shown::<FirstPackets<5>>(&packets), [FieldValue::Text(expected.join(" "))]);
+        prop_assert_eq!(shown::<FirstPackets<5>>(&packets), [Value::Text(expected.join(" ").into())]);
     }
 
     #[test]
@@ -170,17 +165,4 @@ fn retransmissions_late_segments_and_closed_windows_are_counted() {
     let ends = Sent { window: 0, ..there(FIN | ACK, 1, 1) };
     assert_eq!(counts(&[closed, closed, ends, back(ACK, 1, 1)]), expected(0, 0, 2));
     assert_eq!(counts(&[there(SYN, 1, 0), there(SYN, 1, 0)]), expected(1, 0, 0));
-}
-
-#[test]
-fn there_is_a_value_for_each_column_and_names_are_distinct() {
-    let (mut columns, mut values) = (Vec::new(), Vec::new());
-    All::columns(&mut columns);
-    assert_eq!(columns, all_columns());
-    All::default().values(Direction::LowToHigh, &mut values);
-    assert_eq!(columns.len(), values.len());
-    for (i, column) in columns.iter().enumerate() {
-        assert!(columns[i + 1..].iter().all(|other| other.name != column.name), "{}", column.name);
-        assert!(crate::accounting::RecordColumn::named(column.name).is_none(), "{}", column.name);
-    }
 }

@@ -1,0 +1,326 @@
+//! Flow states of which records are made: their columns by source and destination.
+
+use flowloom_engine::{EndedBy, FlowState};
+use flowloom_flow_key::{Direction, FlowKey};
+use flowloom_record::{Column, Group, GroupSet, Kind, Schema, Value, Word, element};
+
+#[cfg(feature = "l7-filter")]
+use crate::L7Flow;
+#[cfg(feature = "cache-probe")]
+use crate::Probed;
+#[cfg(feature = "l7-filter")]
+use crate::accounting::Labelled;
+use crate::accounting::fields::{Detailed, Fields};
+use crate::accounting::{Accounted, AccountingRecord, Ends};
+#[cfg(feature = "firewall")]
+use crate::firewall::FirewallFlow;
+use crate::{NoState, TcpFlow};
+
+/// The endpoint of the key that is the source.
+pub(crate) const SOURCE_END: Column =
+    source_end("source_end", "The endpoint of the key that is the source.");
+
+/// The name of a flow's protocol.
+pub(crate) const LABEL: Column =
+    Column::new("l7_protocol", Kind::Word(&[]), "The name of the protocol; `-` if no pattern has matched.")
+        .in_group(Group::Label)
+        .with_elements(element::APPLICATION);
+
+/// Returns the column of a name that says which endpoint of the key is the source.
+pub(crate) const fn source_end(name: &'static str, description: &'static str) -> Column {
+    const ENDS: &[Word] = &[Word::new("low", 0), Word::new("high", 0), Word::new("-", 0)];
+    Column::new(name, Kind::Word(ENDS), description).in_group(Group::Internal)
+}
+
+/// Returns the word of such a column.
+pub(crate) const fn end_word(source: Option<Direction>) -> &'static str {
+    match source {
+        Some(Direction::LowToHigh) => "low",
+        Some(Direction::HighToLow) => "high",
+        None => "-",
+    }
+}
+
+/// A flow state of which records are made.
+///
+/// By default a record has the key of the flow, from the source to the destination, and the columns
+/// of the state. Columns [of a direction](Column::of_direction) are shown by source; on request as
+/// they are in the state. If the state does not know the source, the lower endpoint takes its place.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_apps::{RecordState, TcpFlow};
+/// let names = TcpFlow::schema().columns().iter().map(|column| column.name).collect::<Vec<_>>();
+/// assert_eq!(names[4..8], ["protocol", "packets", "reverse_packets", "bytes"]);
+/// assert!(names.contains(&"packets_low_to_high"));
+/// ```
+pub trait RecordState: FlowState {
+    /// Returns the direction of packets from the source to the destination, or `None` if the state
+    /// does not know it.
+    fn source_direction(&self) -> Option<Direction>;
+
+    /// Returns the columns of the records.
+    fn schema() -> Schema {
+        let (defaults, on_request) = KEY.split_at(KEY_DEFAULTS);
+        let mut columns = defaults.to_vec();
+        let is_shown = |column: &&Column| column.group != Group::Internal;
+        columns.extend(Self::COLUMNS.iter().filter(is_shown).map(|column| column.by_source()));
+        columns.extend(on_request);
+        let rest = |column: &&Column| !is_shown(column) || column.direction.is_some();
+        columns.extend(Self::COLUMNS.iter().filter(rest).map(|column| column.on_request()));
+        Schema::new(columns)
+    }
+
+    /// Appends the values of a record of this state, one per column. Values of groups outside of
+    /// `groups` may be missing. `ended` is the engine's reason.
+    fn record_values(&self, key: &FlowKey, _ended: EndedBy, _groups: GroupSet, out: &mut Vec<Value>) {
+        let way = self.source_direction().unwrap_or(Direction::LowToHigh);
+        let ends = Ends::of(key, Direction::LowToHigh);
+        // The ports of ICMP are none of either end's.
+        let (mut low, mut high) =
+            ((ends.source, ends.source_port), (ends.destination, ends.destination_port));
+        if way == Direction::HighToLow {
+            (low, high) = (high, low);
+        }
+        let number = |number: u16| Value::Number(number.into());
+        out.extend([Value::Address(low.0), Value::Address(high.0), number(low.1), number(high.1)]);
+        out.push(Value::Number(ends.protocol.into()));
+        let mut at = out.len();
+        self.values(out);
+        out.extend([
+            Value::Address(key.low_address()),
+            number(key.low_port()),
+            Value::Address(key.high_address()),
+            number(key.high_port()),
+            Value::Number(key.zone().into()),
+            Value::Number(key.pass().into()),
+            ends.icmp_identifier.into(),
+        ]);
+        let first = at;
+        for column in Self::COLUMNS.iter() {
+            if column.group == Group::Internal {
+                let value = out.remove(at);
+                out.push(value);
+                continue;
+            }
+            if column.direction.is_some() {
+                out.push(out[at].clone());
+            }
+            at += 1;
+        }
+        if way == Direction::HighToLow {
+            let shown = Self::COLUMNS.iter().filter(|column| column.group != Group::Internal);
+            for (at, column) in shown.enumerate() {
+                if matches!(column.direction, Some((Direction::LowToHigh, _))) {
+                    out.swap(first + at, first + at + 1);
+                }
+            }
+        }
+    }
+}
+
+/// Columns of the key; the first five are default columns.
+const KEY: [Column; 12] = {
+    let core = AccountingRecord::COLUMNS;
+    // The last columns of accounting records: icmp_identifier, low, low_port, high, high_port, zone
+    // and pass.
+    let key = core.len() - 7;
+    [
+        core[0],
+        core[1],
+        core[2],
+        core[3],
+        core[4],
+        core[key + 1].renamed("low_address"),
+        core[key + 2],
+        core[key + 3].renamed("high_address"),
+        core[key + 4],
+        core[key + 5],
+        core[key + 6],
+        core[key],
+    ]
+};
+const KEY_DEFAULTS: usize = 5;
+
+impl RecordState for NoState {
+    fn source_direction(&self) -> Option<Direction> {
+        None
+    }
+}
+
+impl RecordState for TcpFlow {
+    fn source_direction(&self) -> Option<Direction> {
+        Some(self.source().0)
+    }
+}
+
+impl RecordState for Accounted {
+    fn source_direction(&self) -> Option<Direction> {
+        Some(self.source_direction())
+    }
+
+    fn schema() -> Schema {
+        AccountingRecord::schema()
+    }
+
+    #[inline]
+    fn record_values(&self, key: &FlowKey, ended: EndedBy, groups: GroupSet, out: &mut Vec<Value>) {
+        AccountingRecord::of(key, self, ended).values(groups, out);
+    }
+}
+
+/// The columns of accounting records, and behind them those of the fields.
+impl<F: Fields> RecordState for Detailed<F> {
+    fn source_direction(&self) -> Option<Direction> {
+        Some(self.record().source_direction())
+    }
+
+    fn schema() -> Schema {
+        let mut columns = AccountingRecord::COLUMNS.to_vec();
+        F::columns(&mut columns);
+        Schema::new(columns)
+    }
+
+    fn record_values(&self, key: &FlowKey, ended: EndedBy, groups: GroupSet, out: &mut Vec<Value>) {
+        self.record().record_values(key, ended, groups, out);
+        self.fields().values_of(self.record().source_direction(), groups, out);
+    }
+}
+
+/// The columns of accounting records and of the fields, and behind them the protocol's name.
+#[cfg(feature = "l7-filter")]
+impl<F: Fields> RecordState for Labelled<F> {
+    fn source_direction(&self) -> Option<Direction> {
+        RecordState::source_direction(self.detailed())
+    }
+
+    fn schema() -> Schema {
+        let mut columns = Detailed::<F>::schema().columns().to_vec();
+        columns.push(LABEL);
+        Schema::new(columns)
+    }
+
+    fn record_values(&self, key: &FlowKey, ended: EndedBy, groups: GroupSet, out: &mut Vec<Value>) {
+        self.detailed().record_values(key, ended, groups, out);
+        out.push(Value::Word(self.protocol().unwrap_or("-")));
+    }
+}
+
+/// The direction for which the flow was judged.
+#[cfg(feature = "firewall")]
+impl RecordState for FirewallFlow {
+    fn source_direction(&self) -> Option<Direction> {
+        self.source_direction()
+    }
+}
+
+/// The direction of the first packet.
+#[cfg(feature = "l7-filter")]
+impl RecordState for L7Flow {
+    fn source_direction(&self) -> Option<Direction> {
+        self.source_direction()
+    }
+}
+
+#[cfg(feature = "cache-probe")]
+impl<F: RecordState> RecordState for Probed<F> {
+    fn source_direction(&self) -> Option<Direction> {
+        self.inner().source_direction()
+    }
+
+    fn schema() -> Schema {
+        F::schema()
+    }
+
+    fn record_values(&self, key: &FlowKey, ended: EndedBy, groups: GroupSet, out: &mut Vec<Value>) {
+        self.inner().record_values(key, ended, groups, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: &[Column] = &[
+        Column::new("word", Kind::Word(&[]), ""),
+        SOURCE_END,
+        Column::new("packets_low_to_high", Kind::Packets, "").of_direction(Direction::LowToHigh, "packets"),
+        Column::new("packets_high_to_low", Kind::Packets, "")
+            .of_direction(Direction::HighToLow, "reverse_packets"),
+        Column::new("last", Kind::Number, ""),
+    ];
+
+    #[derive(Default)]
+    struct Given(Option<Direction>);
+
+    impl FlowState for Given {
+        const COLUMNS: &'static [Column] = COLUMNS;
+
+        fn values(&self, out: &mut Vec<Value>) {
+            out.extend([Value::Word("w"), Value::Word(end_word(self.0)), Value::Number(3)]);
+            out.extend([Value::Number(4), Value::Number(5)]);
+        }
+    }
+
+    impl RecordState for Given {
+        fn source_direction(&self) -> Option<Direction> {
+            self.0
+        }
+    }
+
+    #[test]
+    fn values_by_direction_become_those_of_source_and_destination() {
+        let (key, way) = FlowKey::from_v4(0x0A00_0002, 0x0A00_0001, 7, 443, 17);
+        assert_eq!(way, Direction::HighToLow);
+        let schema = Given::schema();
+        for (source, shown) in [
+            (None, "10.0.0.1 10.0.0.2 443 7 17 w 3 4 5"),
+            (Some(Direction::LowToHigh), "10.0.0.1 10.0.0.2 443 7 17 w 3 4 5"),
+            (Some(Direction::HighToLow), "10.0.0.2 10.0.0.1 7 443 17 w 4 3 5"),
+        ] {
+            let mut values = Vec::new();
+            Given(source).record_values(&key, EndedBy::EndOfInput, GroupSet::ALL, &mut values);
+            assert_eq!(values.len(), schema.columns().len());
+            let text = |columns: Vec<flowloom_record::SchemaColumn>| {
+                columns.iter().map(|found| values[found.index].to_string()).collect::<Vec<_>>().join(" ")
+            };
+            assert_eq!(text(schema.of_groups(GroupSet::SHOWN)), shown);
+            let names =
+                ["packets_low_to_high", "reverse_packets", "source_end", "low_port", "high_address"];
+            let forward = source != Some(Direction::HighToLow);
+            let expected = format!("3 {} {} 443 10.0.0.2", if forward { 4 } else { 3 }, end_word(source));
+            assert_eq!(text(schema.select(&names).unwrap()), expected);
+        }
+    }
+
+    #[test]
+    fn every_state_has_distinct_columns_and_a_value_for_each() {
+        fn check<F: RecordState>() {
+            let schema = F::schema();
+            let mut names: Vec<&str> = schema.columns().iter().map(|column| column.name).collect();
+            let mut values = Vec::new();
+            let key = FlowKey::from_v4(1, 2, 3, 4, 1).0;
+            F::default().record_values(&key, EndedBy::EndOfInput, GroupSet::ALL, &mut values);
+            assert_eq!(values.len(), names.len());
+            names.sort_unstable();
+            assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+            for (at, column) in F::COLUMNS.iter().enumerate() {
+                if let Some((Direction::LowToHigh, shown)) = column.direction {
+                    let (way, reverse) = F::COLUMNS[at + 1].direction.unwrap();
+                    assert_eq!((way, reverse), (Direction::HighToLow, &*format!("reverse_{shown}")));
+                }
+            }
+        }
+        check::<NoState>();
+        check::<TcpFlow>();
+        check::<Accounted>();
+        check::<Detailed<crate::accounting::fields::AllFields>>();
+        #[cfg(feature = "l7-filter")]
+        check::<L7Flow>();
+        #[cfg(feature = "l7-filter")]
+        check::<Labelled<crate::accounting::fields::Handshake>>();
+        #[cfg(feature = "firewall")]
+        check::<FirewallFlow>();
+    }
+}

@@ -1,0 +1,143 @@
+//! The page `docs/records.md`, made from the columns of all applications.
+
+use std::fmt::Write;
+
+use flowloom_engine::FlowState;
+use flowloom_record::{Column, Group};
+
+use crate::accounting::AccountingRecord;
+use crate::accounting::fields::all_columns;
+use crate::firewall::FirewallFlow;
+use crate::{L7Flow, RecordState, TcpFlow};
+
+fn reference() -> String {
+    let mut page = String::from(INTRODUCTION);
+    for (heading, group) in [
+        ("Columns", Group::Default),
+        ("Optional columns", Group::Extra),
+        ("Internal columns", Group::Internal),
+    ] {
+        let columns = AccountingRecord::COLUMNS.iter().filter(|column| column.group == group);
+        table(&mut page, &format!("## {heading}"), columns.copied());
+    }
+    page.push_str(FIELDS);
+    let columns = all_columns();
+    let reverse_of =
+        |name: &str| columns.iter().find(|column| column.name.strip_prefix("reverse_") == Some(name));
+    for column in columns.iter().filter(|column| !column.name.starts_with("reverse_")) {
+        let pair: Vec<&Column> = std::iter::once(column).chain(reverse_of(column.name)).collect();
+        let names: Vec<String> = pair.iter().map(|column| format!("`{}`", column.name)).collect();
+        let _ = writeln!(
+            page,
+            "| {} | `{}` | {} | {} | {} |",
+            names.join(", "),
+            column.group.name(),
+            column.kind.unit(),
+            elements(&pair),
+            column.description
+        );
+    }
+    page.push_str(OTHERS);
+    of_state::<TcpFlow>(&mut page, "tcp-tracker");
+    of_state::<L7Flow>(&mut page, "l7");
+    of_state::<FirewallFlow>(&mut page, "firewall");
+    page
+}
+
+fn of_state<F: FlowState + RecordState>(page: &mut String, app: &str) {
+    let own = |column: &&Column| column.group != Group::Internal;
+    table(page, &format!("### `{app}`"), F::COLUMNS.iter().filter(own).map(|column| column.by_source()));
+}
+
+fn table(page: &mut String, heading: &str, columns: impl Iterator<Item = Column>) {
+    let _ = write!(page, "\n{heading}\n\n| Column | Unit | IPFIX | Meaning |\n| --- | --- | --- | --- |\n");
+    for column in columns {
+        let (unit, elements) = (column.kind.unit(), elements(&[&column]));
+        let _ = writeln!(page, "| `{}` | {unit} | {elements} | {} |", column.name, column.description);
+    }
+}
+
+fn elements(columns: &[&Column]) -> String {
+    let elements = columns.iter().flat_map(|column| column.elements);
+    let names: Vec<String> =
+        elements.map(|element| format!("`{}` ({})", element.name, element.number)).collect();
+    if names.is_empty() { String::from("–") } else { names.join(", ") }
+}
+
+const FIELDS: &str = "
+## Additional fields, by group
+
+`--fields` takes a comma-separated list of groups, or `all`; `--where` reads the columns of all groups. In the library they
+are the types of `flowloom_apps::accounting::fields`. A run computes only the groups that you select. The description of a pair
+of columns is that of the first; the `reverse_` column is the same for the packets of the destination.
+
+The fields from payload keep text, and up to 4 KiB of each direction while its first message is incomplete, outside of the flow
+table. Where `--memory` (by default what is free) does not suffice for them, the oldest go first: their text columns are
+`(no memory)`, their number columns are empty, and the report counts them (`fields_dropped`). The record itself stays.
+
+* Fields of TCP come from the first bytes of each direction, at most 4,096, in sequence. If the first bytes were not captured,
+  as in the records after an active timeout, the fields are empty. Flowloom does not read handshakes inside another protocol
+  (STARTTLS, a proxy), DTLS, the encrypted ClientHello of QUIC, or HTTP/2.
+* The text of `tls`, `dns`, `http`, `quic` and `ssh` is what the hosts sent: printable ASCII, at most 255 bytes. `\\xNN` stands
+  for any other byte and `\\\\` for a backslash. DNS names have their presentation format: `\\DDD` for a byte, `\\.` for a dot in
+  a label.
+* IPFIX has no elements for the columns marked `–`, and NetFlow v9 has none for any of them. EVE nests the fields in the flow
+  event under Suricata's names. Zeek's `conn.log` derives its `service` from them.
+
+| Column | Group | Unit | IPFIX | Meaning |
+| --- | --- | --- | --- | --- |
+";
+
+const OTHERS: &str = "
+## Records of other applications
+
+Records of `--app null`, `tcp-tracker`, `firewall` and `l7` start with `source`, `destination`, `source_port`,
+`destination_port` and `protocol`, which have the meanings above, followed by the columns of the application. A column `x` counts
+the direction from the source, and `reverse_x` the other direction. If the application does not know the source (`null`, or `l7`
+and `firewall` without a handshake), the source is the lower endpoint. `--where` and `--columns` take these columns. CSV, JSON
+lines, Parquet and Arrow hold all of them, and IPFIX those with an element; Zeek's `conn.log`, EVE and NetFlow v9 need the
+columns of accounting.
+
+`--columns` also accepts `low_address`, `low_port`, `high_address`, `high_port`, `zone`, `pass`, `icmp_identifier`,
+`x_low_to_high`, `x_high_to_low`, `source_end` and `first_sender`.
+";
+
+const INTRODUCTION: &str = "\
+# Records
+
+`replay --app accounting --flows` writes a CSV line, a JSON line or an IPFIX data record per flow record. A record describes a
+connection, or a flow without connections, or an interval of either. It begins where the previous record of the flow has ended.
+
+* The source is the same in all records of a connection, even if an active timeout splits it. It is the end that sent the SYN;
+  otherwise the end that received the SYN+ACK; otherwise the end that sent the first packet.
+* A SYN or SYN+ACK with a sequence number that differs from the connection's starts a new record. One with the same number is a
+  retransmission.
+* A connection closes with FINs of both sides, or with an RST inside the window that the other side announced. FINs carry over
+  from one record to the next. With `--closed-timeout` (5 s with `--iface`) the record ends, and is written, once no packet has
+  arrived for that time.
+* ICMP queries and their replies (echo, timestamp, information, address mask, extended echo) form flows by identifier and kind.
+  Other ICMP messages form flows by type and code. ICMP has no ports.
+* With `--defrag` packets and bytes are those of the fragments on the wire, duplicates included, and a record starts with its
+  first fragment. They count once the datagram is complete; `not_tracked` in the report counts the others by reason. In a tunnel,
+  the IP bytes are those of the inner packet. The additional fields describe the datagram. Without `--defrag` fragments after the
+  first form a flow of their own.
+* Reverse elements of IPFIX have the enterprise number 29305 (RFC 5103). Missing values are empty in CSV, `null` in JSON and 0
+  in IPFIX. Parquet and Arrow have no times after April 2262; there they are missing. NetFlow v9 has no start that lies more than
+  seven weeks before the end; such a record starts seven weeks before its end.
+
+## When records are written
+
+* A record is written when it ends: by a timeout, by a close, or at the end of the input. With `--iface` and in `bridge` time passes
+  by the clock, so a record is written within a second or so of its timeout although no packet arrives, or none that `--filter`
+  selects. With captures time passes with their packets, so the records do not depend on the speed of the run.
+* With `--iface` and in `bridge` the header of CSV and of Zeek's log, the schema of Arrow and the templates of IPFIX are written
+  within a second of the start. Records reach the output within a second.
+* A `bridge` goes on when its output fails ([bridge.md](bridge.md#records)). Other commands end with status 5.
+";
+
+#[test]
+fn the_page_is_that_of_the_columns() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/records.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    assert!(page == reference(), "docs/records.md must be:\n{}", reference());
+}
