@@ -51,8 +51,18 @@ impl<F> Probed<F> {
 impl<F: FlowState> FlowState for Probed<F> {
     const COLUMNS: &'static [Column] = F::COLUMNS;
 
+    const EVICTABLE: bool = F::EVICTABLE;
+
     fn values(&self, out: &mut Vec<Value>) {
         self.inner.values(out);
+    }
+
+    fn is_established(&self) -> bool {
+        self.inner.is_established()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.inner.is_closed()
     }
 }
 

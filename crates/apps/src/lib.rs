@@ -59,6 +59,8 @@ pub mod firewall;
 pub mod guard;
 #[cfg(feature = "l7-filter")]
 pub mod l7_filter;
+#[cfg(all(feature = "firewall", feature = "l7-filter"))]
+pub mod meter;
 pub mod null;
 pub mod record_state;
 #[cfg(all(test, feature = "firewall", feature = "l7-filter"))]
@@ -86,6 +88,8 @@ pub use firewall::Firewall;
 pub use guard::{Guard, GuardedFlow, GuardedProtocols, ProtocolCounts};
 #[cfg(feature = "l7-filter")]
 pub use l7_filter::{Confidence, L7Error, L7Filter, L7Flow, L7Options, L7Plan, L7State, L7Totals};
+#[cfg(all(feature = "firewall", feature = "l7-filter"))]
+pub use meter::{Meter, MeterFlow};
 pub use null::{NoState, Null};
 pub use record_state::RecordState;
 pub use save_state::SaveState;

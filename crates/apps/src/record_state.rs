@@ -8,8 +8,6 @@ use flowloom_record::{Column, Group, GroupSet, Kind, Schema, Value, Word, elemen
 use crate::L7Flow;
 #[cfg(feature = "cache-probe")]
 use crate::Probed;
-#[cfg(feature = "l7-filter")]
-use crate::accounting::Labelled;
 use crate::accounting::fields::{Detailed, Fields};
 use crate::accounting::{Accounted, AccountingRecord, Ends};
 #[cfg(feature = "firewall")]
@@ -188,25 +186,6 @@ impl<F: Fields> RecordState for Detailed<F> {
     }
 }
 
-/// The columns of accounting records and of the fields, and behind them the protocol's name.
-#[cfg(feature = "l7-filter")]
-impl<F: Fields> RecordState for Labelled<F> {
-    fn source_direction(&self) -> Option<Direction> {
-        RecordState::source_direction(self.detailed())
-    }
-
-    fn schema() -> Schema {
-        let mut columns = Detailed::<F>::schema().columns().to_vec();
-        columns.push(LABEL);
-        Schema::new(columns)
-    }
-
-    fn record_values(&self, key: &FlowKey, ended: EndedBy, groups: GroupSet, out: &mut Vec<Value>) {
-        self.detailed().record_values(key, ended, groups, out);
-        out.push(Value::Word(self.protocol().unwrap_or("-")));
-    }
-}
-
 /// The direction for which the flow was judged.
 #[cfg(feature = "firewall")]
 impl RecordState for FirewallFlow {
@@ -318,8 +297,8 @@ mod tests {
         check::<Detailed<crate::accounting::fields::AllFields>>();
         #[cfg(feature = "l7-filter")]
         check::<L7Flow>();
-        #[cfg(feature = "l7-filter")]
-        check::<Labelled<crate::accounting::fields::Handshake>>();
+        #[cfg(all(feature = "firewall", feature = "l7-filter"))]
+        check::<crate::MeterFlow>();
         #[cfg(feature = "firewall")]
         check::<FirewallFlow>();
     }

@@ -3,9 +3,9 @@
 
 use std::str::FromStr;
 
-use flowloom::apps::RecordState;
 use flowloom::apps::accounting::Accounted;
 use flowloom::apps::record::{Group, GroupSet, Row, Schema, SchemaColumn};
+use flowloom::apps::{L7Flow, RecordState};
 use flowloom::engine::FlowRecord;
 use flowloom::flow_key::FlowKey;
 use flowloom_export::RecordFilter;
@@ -15,8 +15,8 @@ use crate::flow_file::Format;
 /// Returns the accounting record in the state of a flow, for applications that keep one.
 pub(crate) type AccountOf<F> = fn(&F) -> Option<&Accounted>;
 
-/// Returns the protocol label of a flow, for applications that label flows.
-pub(crate) type LabelOf<F> = fn(&F) -> Option<&'static str>;
+/// Returns what is known of the protocol of a flow, for applications that label flows.
+pub(crate) type LabelOf<F> = fn(&F) -> Option<&L7Flow>;
 
 /// Names of columns as typed. The application determines which names are valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,11 +47,12 @@ impl FromStr for FieldGroups {
         if text == "all" {
             return Ok(Self { groups: GroupSet::FIELDS, is_all: true });
         }
-        let named = |name: &str| {
-            Group::field(name.trim()).ok_or_else(|| {
+        let named = |name: &str| match name.trim() {
+            "l7" => Ok(Group::Label),
+            name => Group::field(name).ok_or_else(|| {
                 let names = Group::FIELDS.map(Group::name).join(", ");
-                format!("unknown group of fields '{}'\n  use {names}, or `all`", name.trim())
-            })
+                format!("unknown group of fields '{name}'\n  use {names}, l7, or `all`")
+            }),
         };
         let groups = text.split(',').map(named).collect::<Result<_, _>>()?;
         Ok(Self { groups, is_all: false })
@@ -90,12 +91,15 @@ pub(crate) struct RecordPlan {
     pub(crate) columns: Vec<SchemaColumn>,
     /// The groups of additional fields to write.
     asked: GroupSet,
+    /// The groups of modules that the run does not have.
+    absent: GroupSet,
     filter: Option<RecordFilter>,
 }
 
 impl RecordPlan {
     /// Returns the plan for the records of a state, with the options `--columns`, `--fields` and
-    /// `--where`, in a format if they are written.
+    /// `--where`, in a format if they are written. Columns in `absent` groups are written only if
+    /// they are named.
     ///
     /// # Errors
     ///
@@ -105,15 +109,18 @@ impl RecordPlan {
         fields: FieldGroups,
         filter: Option<&Where>,
         format: Option<Format>,
+        absent: GroupSet,
     ) -> Result<Self, String> {
+        let absent = absent.intersection(fields.groups.complement());
+        let present = absent.complement();
         let (schema, asked) = (F::schema(), fields.groups);
         if let Some(format) = format {
             format.check(&schema)?;
         }
         let columns = match columns {
-            None => schema.of_groups(GroupSet::SHOWN.union(asked)),
+            None => schema.of_groups(GroupSet::SHOWN.union(asked).intersection(present)),
             Some(Columns(names)) if *names == ["all"] => {
-                schema.of_groups(GroupSet::FIELDS.complement().union(asked))
+                schema.of_groups(GroupSet::FIELDS.complement().union(asked).intersection(present))
             }
             Some(Columns(names)) => {
                 let named = schema.select(names);
@@ -126,12 +133,13 @@ impl RecordPlan {
             RecordFilter::parse(text, &schema).map_err(|error| format!("--where: {error}"))
         };
         let filter = filter.map(parse).transpose()?;
-        Ok(Self { schema, columns, asked, filter })
+        Ok(Self { schema, columns, asked, absent, filter })
     }
 
     /// Returns the columns of a format that has all columns for which it has a place.
     pub(crate) fn all_columns(&self) -> Vec<SchemaColumn> {
-        self.schema.of_groups(GroupSet::FIELDS.complement().union(self.asked))
+        let present = self.absent.complement();
+        self.schema.of_groups(GroupSet::FIELDS.complement().union(self.asked).intersection(present))
     }
 
     /// Returns the groups of columns that are written or read by the filter.
@@ -205,12 +213,11 @@ impl RecordView {
 
 #[cfg(test)]
 mod tests {
-    use flowloom::apps::accounting::fields::{AllFields, Detailed};
-    use flowloom::apps::{L7Flow, NoState, TcpFlow};
+    use flowloom::apps::{MeterFlow, NoState, TcpFlow};
 
     use super::*;
 
-    type All = Detailed<AllFields>;
+    type All = MeterFlow;
 
     fn plan<F: RecordState>(
         columns: Option<&str>,
@@ -221,7 +228,7 @@ mod tests {
         let columns = columns.map(|text| text.parse::<Columns>().unwrap());
         let fields = if fields.is_empty() { FieldGroups::default() } else { fields.parse()? };
         let filter = filter.map(|text| text.parse::<Where>().unwrap());
-        RecordPlan::new::<F>(columns.as_ref(), fields, filter.as_ref(), format)
+        RecordPlan::new::<F>(columns.as_ref(), fields, filter.as_ref(), format, GroupSet::NONE)
     }
 
     fn names(plan: Result<RecordPlan, String>) -> Vec<&'static str> {

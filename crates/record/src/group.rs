@@ -108,6 +108,8 @@ impl Group {
 pub struct GroupSet(u32);
 
 impl GroupSet {
+    /// No group.
+    pub const NONE: Self = Self(0);
     /// All groups.
     pub const ALL: Self = Self(u32::MAX);
     /// The groups of additional fields.

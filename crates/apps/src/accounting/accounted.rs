@@ -131,7 +131,7 @@ impl Accounted {
     }
 
     /// The columns of the state, followed by that of further fields and by the protocol's name.
-    pub(super) const COLUMNS_FIELDS_AND_LABEL: &'static [Column] = &[
+    pub(crate) const COLUMNS_OF_METER: &'static [Column] = &[
         Column::new("start_ns", Kind::Time, "The time of the first packet."),
         Column::new("end_ns", Kind::Time, "The time of the last packet."),
         Column::new("packets_low_to_high", Kind::Packets, "Packets from the source.")
@@ -160,14 +160,14 @@ impl Accounted {
         Column::new("icmp_type_code", Kind::Bits, "The type × 256 + code of the first ICMP message."),
         Column::new("fields_digest", Kind::Digest, "A digest of the additional fields."),
         LABEL,
+        Column::new("verdict", Kind::Word(&[]), "The verdict of rules, or `-`."),
+        Column::new("rule", Kind::Number, "The number of the rule that gave the last verdict."),
     ];
 
     /// The columns of the record, followed by that of further fields.
     pub(super) const COLUMNS_AND_FIELDS: &'static [Column] =
-        match Self::COLUMNS_FIELDS_AND_LABEL.split_last() {
-            Some((_, columns)) => columns,
-            None => &[],
-        };
+        Self::COLUMNS_OF_METER.split_at(Self::COLUMN_COUNT + 1).0;
+    const COLUMN_COUNT: usize = Self::COLUMNS_OF_METER.len() - 4;
 
     fn is_empty(&self) -> bool {
         self.seen == [0, 0]
@@ -357,10 +357,7 @@ impl Accounted {
 }
 
 impl FlowState for Accounted {
-    const COLUMNS: &'static [Column] = match Self::COLUMNS_AND_FIELDS.split_last() {
-        Some((_, columns)) => columns,
-        None => &[],
-    };
+    const COLUMNS: &'static [Column] = Self::COLUMNS_OF_METER.split_at(Self::COLUMN_COUNT).0;
 
     fn is_closed(&self) -> bool {
         self.connection.is_closed()

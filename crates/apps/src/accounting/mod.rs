@@ -32,8 +32,6 @@ mod connection;
 pub(crate) mod direction;
 mod end;
 pub mod fields;
-#[cfg(feature = "l7-filter")]
-mod labelled;
 #[cfg(test)]
 mod laws;
 mod record;
@@ -50,8 +48,6 @@ pub use community_id::community_id;
 pub use direction::DirectionBasis;
 pub use end::EndReason;
 pub use flowloom_engine::EndedBy;
-#[cfg(feature = "l7-filter")]
-pub use labelled::{Labelled, LabelledAccounting};
 pub use record::AccountingRecord;
 pub(crate) use record::Ends;
 

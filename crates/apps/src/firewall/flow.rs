@@ -61,6 +61,12 @@ impl FirewallFlow {
         self.way
     }
 
+    /// Returns the state with which the next record of the flow begins: what was judged, without
+    /// packets.
+    pub(crate) fn carried(&self) -> Self {
+        Self { packets: [0; 2], bytes: [0; 2], ..self.clone() }
+    }
+
     /// Begins to match the direction of a packet.
     pub(super) fn turn(&mut self, headers: &Headers) {
         self.way = Some(headers.direction);
@@ -74,7 +80,7 @@ impl FirewallFlow {
         self.bytes[at] += u64::from(wire_bytes);
     }
 
-    fn word(&self) -> &'static str {
+    pub(crate) fn word(&self) -> &'static str {
         match self.packets {
             [0, 0] => "-",
             [_, 0] => "accept",

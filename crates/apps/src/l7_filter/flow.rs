@@ -129,6 +129,29 @@ impl L7Flow {
         self.initiator.is_known().then(|| self.initiator.source_direction())
     }
 
+    /// Returns the state with which the next record of the connection begins, and leaves the label
+    /// here.
+    pub(crate) fn carry(&mut self) -> Self {
+        let Self { decided, confidence, initiator, asker, protocol, .. } = *self;
+        let left = Self { decided, confidence, initiator, asker, protocol, ..Self::default() };
+        let mut next = std::mem::replace(self, left);
+        (self.packets, self.bytes) = (next.packets, next.bytes);
+        (next.packets, next.bytes) = (0, 0);
+        next
+    }
+
+    /// Returns the number of packets of both directions.
+    #[must_use]
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Returns the bytes of these packets on the wire.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Returns the number of scanned data packets.
     #[must_use]
     pub fn inspected_packets(&self) -> u32 {

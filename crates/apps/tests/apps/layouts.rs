@@ -3,15 +3,14 @@
 
 use std::sync::Arc;
 
-use flowloom_apps::accounting::LabelledAccounting;
 use flowloom_apps::accounting::fields::{AllFields, DetailedAccounting};
 use flowloom_apps::firewall::{Defaults, Enforcement, Firewall, FirewallOptions, FirewallRules, LiveRules};
-use flowloom_apps::{Accounting, L7Options, L7Plan, Null, TcpTracker};
+use flowloom_apps::{Accounting, L7Options, L7Plan, Meter, Null, TcpTracker};
 use flowloom_classifier::ClassifierBuilder;
 use flowloom_classifier::load::{self, Form, LoadOptions};
 use flowloom_dpi::builtin;
 use flowloom_engine::counters::{InputCounters, WorkerCounters};
-use flowloom_engine::record::Value;
+use flowloom_engine::record::{GroupSet, Value};
 use flowloom_engine::{
     App, Control, Cores, EndedBy, Endpoints, EngineConfig, IdleTimeout, Layout, run_seeded, run_with,
 };
@@ -64,7 +63,14 @@ impl Comparison<'_> {
         self.app("accounting, active timeout", || (|| Accounting::new(active_ns), none));
         let detailed = DetailedAccounting::<AllFields>::new(Accounting::new(active_ns));
         self.app("detailed", || (|| detailed.clone(), none));
-        self.app("labelled", || (|| LabelledAccounting::new(detailed.clone(), plan), none));
+        let meter = || Meter::new(Accounting::new(active_ns)).with_labels(plan.app());
+        self.app("meter, labels", || (meter, none));
+        self.app("meter, fields and labels", || (|| meter().with_fields(GroupSet::FIELDS), none));
+        let live = Arc::new(LiveRules::new(firewall(STATES)));
+        self.app("meter, fields, labels and rules", || {
+            let rules = || Firewall::new(Arc::clone(&live), FirewallOptions::default());
+            (move || meter().with_fields(GroupSet::FIELDS).with_rules(rules()), none)
+        });
         self.app("l7", || {
             let before = plan.totals().scanned_bytes;
             (|| plan.app(), move || format!("{} bytes", plan.totals().scanned_bytes - before))
@@ -139,17 +145,17 @@ impl Comparison<'_> {
 const PORTS: &str = "-A INPUT -p tcp --sport 4000 -j ACCEPT\n-A INPUT -p tcp --sport 80 -j DROP\n\
                      -A INPUT -p udp -j DROP\n";
 /// Rules for states of connections.
-const STATES: &str = "-A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n\
+pub(crate) const STATES: &str = "-A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n\
                       -A INPUT -m conntrack --ctstate INVALID -j DROP\n-A INPUT -p tcp --dport 80 -j ACCEPT\n";
 
-fn firewall(rules: &str) -> FirewallRules {
+pub(crate) fn firewall(rules: &str) -> FirewallRules {
     let text = format!("*filter\n:INPUT DROP [0:0]\n{rules}COMMIT\n");
     let policy = load::load(&text, Form::Iptables, &LoadOptions::default()).unwrap();
     let builder = ClassifierBuilder::new();
     FirewallRules::of_policy(policy, Defaults::default(), Enforcement::default(), builder).unwrap()
 }
 
-fn plan() -> L7Plan {
+pub(crate) fn plan() -> L7Plan {
     L7Plan::new(&builtin(), L7Options::default()).unwrap()
 }
 

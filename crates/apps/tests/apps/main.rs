@@ -5,6 +5,7 @@
 mod accounting;
 mod firewall;
 mod layouts;
+mod matrix;
 mod merge;
 mod support;
 mod traffic;

@@ -36,6 +36,11 @@ pub(crate) struct RecordInput {
     #[arg(long = "where", value_name = "EXPRESSION", value_parser = parse::from_str::<Where>)]
     pub(crate) record_filter: Option<Where>,
 
+    /// Judge packets by the rules in this file, so that --where can select by verdict and rule;
+    /// packets that no rule matches are denied
+    #[arg(long, value_name = "RULES")]
+    pub(crate) rules: Option<PathBuf>,
+
     #[command(flatten)]
     pub(crate) decoding: DecodingOptions,
 
@@ -67,6 +72,7 @@ impl RecordInput {
         replay.live.filter.clone_from(&self.filter);
         (replay.from, replay.to) = (self.from, self.to);
         replay.record_filter.clone_from(&self.record_filter);
+        replay.firewall.rules.clone_from(&self.rules);
         replay.decoding = self.decoding.clone();
         (replay.timeout, replay.strict, replay.no_mmap) = (self.timeout, self.strict, self.no_mmap);
         (replay.unpack_max, replay.unpack_ratio_max) = (self.unpack_max, self.unpack_ratio_max);

@@ -427,6 +427,19 @@ pub(crate) enum TableName {
     Direct,
 }
 
+impl AppName {
+    /// Returns the name that users type and reports show.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::TcpTracker => "tcp-tracker",
+            Self::Firewall => "firewall",
+            Self::Accounting => "accounting",
+            Self::L7 => "l7",
+        }
+    }
+}
+
 impl TableName {
     /// Returns the name that users type and reports show.
     pub(crate) fn name(self) -> &'static str {

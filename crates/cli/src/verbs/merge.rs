@@ -6,6 +6,7 @@ mod fragments;
 use std::path::PathBuf;
 
 use flowloom::apps::accounting::Accounted;
+use flowloom::apps::record::GroupSet;
 use flowloom::apps::{Accounting, NoState, RecordState, SaveState, TcpFlow};
 use flowloom::engine::{Composed, FlowState, IdleTimeout, MergedParts, RecordSink, merge_parts};
 
@@ -122,8 +123,8 @@ fn merge<F: SaveState + RecordState>(
     let destination = arguments.flows.as_ref().map(destination).transpose().map_err(Failure::Usage)?;
     let format = destination.as_ref().map(|destination| destination.format);
     let filter = arguments.record_filter.as_ref();
-    let plan =
-        RecordPlan::new::<F>(None, FieldGroups::default(), filter, format).map_err(Failure::Usage)?;
+    let plan = RecordPlan::new::<F>(None, FieldGroups::default(), filter, format, GroupSet::NONE)
+        .map_err(Failure::Usage)?;
     let mut figures = Vec::with_capacity(parts.len());
     let mut saved = Vec::with_capacity(parts.len());
     for (path, part) in parts {

@@ -93,7 +93,7 @@ impl FieldMemory {
     }
 
     /// Returns the store of one worker.
-    pub(super) fn store(&self) -> FieldStore {
+    pub(crate) fn store(&self) -> FieldStore {
         let worker = Arc::new(Worker {
             limit: Arc::clone(&self.0),
             credit: AtomicI64::new(0),

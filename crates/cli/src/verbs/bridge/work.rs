@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use flowloom::apps::record::GroupSet;
 use flowloom::apps::{Accounting, Guard, GuardedFlow, GuardedProtocols, L7Options};
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::pages::HugePages;
@@ -163,7 +164,7 @@ fn writer(
     let is_standard_output = destination.is_standard_output();
     let failed = |error| Failure::Output(format!("cannot write flows to {}: {error}", path.display()));
     let format = Some(destination.format);
-    let plan = RecordPlan::new::<GuardedFlow>(None, FieldGroups::default(), None, format);
+    let plan = RecordPlan::new::<GuardedFlow>(None, FieldGroups::default(), None, format, GroupSet::NONE);
     let plan = plan.map_err(Failure::Usage)?;
     let name =
         if is_standard_output { String::from("standard output") } else { path.display().to_string() };

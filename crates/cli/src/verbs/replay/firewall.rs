@@ -103,9 +103,9 @@ impl Rules {
             };
         };
         rule_file::check_inputs(path, &arguments.inputs)?;
-        if arguments.app != AppName::Firewall {
+        if matches!(arguments.app, AppName::Null | AppName::TcpTracker) {
             return Err(Failure::Usage(String::from(
-                "--rules is for --app firewall\n  omit --app or --rules",
+                "--rules is for --app firewall, accounting and l7\n  omit --app or --rules",
             )));
         }
         let origin = match &arguments.live.iface {

@@ -3,22 +3,21 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use flowloom::apps::{Confidence, L7Options, L7Plan, L7State};
+use flowloom::apps::{Confidence, L7Flow, L7Options, L7Plan, L7State};
 use flowloom::dpi::{self, load::LoadError};
-use flowloom::engine::FlowState;
-use flowloom::engine::record::Value;
 
-use crate::args::replay::{AppName, Replay};
+use crate::args::replay::Replay;
 use crate::exit::Failure;
 use crate::memory_budget::Budget;
 use crate::render::replay::{L7Figures, ProtocolFigures};
 
-/// Returns the plan of `--app l7`; refuses its options for other applications.
-pub(super) fn plan(arguments: &Replay) -> Result<Option<L7Plan>, Failure> {
-    if arguments.app != AppName::L7 {
+/// Returns the plan of a run that labels flows; refuses its options for other runs.
+pub(super) fn plan(arguments: &Replay, labels: bool) -> Result<Option<L7Plan>, Failure> {
+    if !labels {
         if arguments.l7_rescan || arguments.l7_packets.is_some() || !arguments.patterns.is_empty() {
             return Err(Failure::Usage(String::from(
-                "--patterns, --l7-packets and --l7-rescan are for --app l7\n  add --app l7",
+                "--patterns, --l7-packets and --l7-rescan are for labels of protocols\n  add --app l7, \
+                 or --fields l7",
             )));
         }
         return Ok(None);
@@ -73,54 +72,39 @@ pub(super) struct Labels {
     overlap_bytes: u64,
     gap_bytes: u64,
     protocols: HashMap<&'static str, ProtocolFigures>,
-    values: Vec<Value>,
 }
 
 impl Labels {
-    /// Adds a record.
-    pub(super) fn add<F: FlowState>(&mut self, state: &F) {
-        self.values.clear();
-        state.values(&mut self.values);
-        let values = &self.values;
-        let value =
-            |column: &str| F::COLUMNS.iter().position(|one| one.name == column).map(|at| &values[at]);
-        let count = |column| match value(column) {
-            Some(Value::Number(count)) => *count,
-            _ => 0,
-        };
-        let word = |column| match value(column) {
-            Some(Value::Word(word)) => *word,
-            _ => "-",
-        };
-        let state = word("l7_state");
-        self.matched += u64::from(state == L7State::Matched.name());
-        self.no_match += u64::from(state == L7State::NoMatch.name());
-        self.no_match_yet += u64::from(state == L7State::NoMatchYet.name());
-        self.inspected_packets += count("inspected_packets");
-        self.inspected_bytes += count("inspected_bytes");
-        self.overlap_bytes += count("overlap_bytes");
-        self.gap_bytes += count("gap_bytes");
-        if state == L7State::Matched.name() {
-            let name = word("l7_protocol");
-            let new = ProtocolFigures {
-                name,
-                flows: 0,
-                guess: 0,
-                one_side: 0,
-                both_sides: 0,
-                packets: 0,
-                bytes_on_wire: 0,
-            };
-            let confidence = word("l7_confidence");
-            let is = |of: Confidence| u64::from(confidence == of.name());
-            let protocol = self.protocols.entry(name).or_insert(new);
-            protocol.flows += 1;
-            protocol.guess += is(Confidence::Guess);
-            protocol.one_side += is(Confidence::OneSide);
-            protocol.both_sides += is(Confidence::BothSides);
-            protocol.packets += count("packets");
-            protocol.bytes_on_wire += count("bytes");
+    /// Adds what is known of the protocol of a record.
+    pub(super) fn add(&mut self, flow: &L7Flow) {
+        match flow.state() {
+            L7State::Matched => self.matched += 1,
+            L7State::NoMatch => self.no_match += 1,
+            L7State::NoMatchYet => self.no_match_yet += 1,
         }
+        let (overlap_bytes, gap_bytes) = flow.overlap_and_gap_bytes();
+        self.inspected_packets += u64::from(flow.inspected_packets());
+        self.inspected_bytes += flow.inspected_bytes();
+        self.overlap_bytes += overlap_bytes;
+        self.gap_bytes += gap_bytes;
+        let (Some(name), Some(confidence)) = (flow.protocol(), flow.confidence()) else { return };
+        let new = ProtocolFigures {
+            name,
+            flows: 0,
+            guess: 0,
+            one_side: 0,
+            both_sides: 0,
+            packets: 0,
+            bytes_on_wire: 0,
+        };
+        let is = |of: Confidence| u64::from(confidence == of);
+        let protocol = self.protocols.entry(name).or_insert(new);
+        protocol.flows += 1;
+        protocol.guess += is(Confidence::Guess);
+        protocol.one_side += is(Confidence::OneSide);
+        protocol.both_sides += is(Confidence::BothSides);
+        protocol.packets += flow.packets();
+        protocol.bytes_on_wire += flow.bytes();
     }
 
     /// Returns the figures of a run.

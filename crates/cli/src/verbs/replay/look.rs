@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use flowloom::apps::accounting::fields::{AllFields, Detailed, FieldMemory};
-use flowloom::apps::record::{GroupSet, NO_MEMORY};
+use flowloom::apps::accounting::fields::FieldMemory;
+use flowloom::apps::record::NO_MEMORY;
 use flowloom::engine::{Control, Fault};
 use flowloom::traffic::capture::{Input, Notice};
 
 use super::layout::{self, Planned};
 use super::outputs::Outputs;
 use super::records::{Show, Shown};
-use super::role::{AccountingRole, DetailedRole, FlowOf, LabelledRole, Role};
+use super::role::{AccountingRole, FlowOf, MeterRole, Role};
 use super::select::Selection;
-use super::setup::{MemoryOf, Tables, engine_config, plan_of, policy, set_options};
-use super::{Kept, Prepared};
+use super::setup::{MemoryOf, Modules, Tables, engine_config, plan_of, policy, set_options};
+use super::{Kept, Prepared, Rules};
 use crate::args::Common;
 use crate::args::replay::Replay;
 use crate::exit::{Failure, check_decodable};
@@ -59,13 +59,13 @@ pub(crate) fn look(
         // Unit tests do not run this. Without the return, they would compile the engine once more.
         return Ok(Looked::default());
     }
-    if let Some(plan) = super::l7::plan(arguments)? {
-        look_as(&LabelledRole(DetailedRole::of(arguments), &plan), arguments, common, (verb, show))
-    } else if plan_of::<Detailed<AllFields>>(arguments)?.groups().intersects(GroupSet::FIELDS) {
-        look_as(&DetailedRole::<AllFields>::of(arguments), arguments, common, (verb, show))
-    } else {
-        look_as(&AccountingRole(arguments.active_timeout), arguments, common, (verb, show))
-    }
+    let rules = Rules::of(arguments, common)?;
+    let Some(modules) = Modules::of(arguments)? else {
+        return look_as(&AccountingRole(arguments.active_timeout), arguments, common, (verb, show));
+    };
+    let l7 = super::l7::plan(arguments, modules.labels)?;
+    let role = MeterRole::new(modules, l7.as_ref(), rules.as_ref().map(Rules::role));
+    look_as(&role, arguments, common, (verb, show))
 }
 
 fn look_as<R: Role>(

@@ -25,8 +25,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flowloom::apps::RecordState;
-use flowloom::apps::accounting::fields::{AllFields, ApplicationFields, FieldMemory};
-use flowloom::apps::record::Group;
+use flowloom::apps::accounting::fields::FieldMemory;
 use flowloom::engine::{
     Control, Endpoints, EngineConfig, Fault, FlowRecord, FlowState, PolicyRef, RecordSink, RunReport,
     StartError,
@@ -63,10 +62,10 @@ use outputs::Outputs;
 use probe::Probe;
 use record_sums::RecordSums;
 use records::Records;
-use role::{AccountingRole, Beside, DetailedRole, FlowOf, L7Role, NullRole, Role, TrackerRole};
+use role::{AccountingRole, Beside, FlowOf, L7Role, MeterRole, NullRole, Role, TrackerRole};
 use setup::{
-    MemoryOf, Tables, check_application, check_verifiable, engine_config, field_groups, keeps_flow_order,
-    policy, reads_fields, scheduler, warn_of_left_columns, warn_outside_pipeline,
+    MemoryOf, Modules, Tables, check_application, check_verifiable, engine_config, keeps_flow_order,
+    labels, policy, scheduler, warn_of_left_columns, warn_outside_pipeline,
 };
 use source::{Source, feed};
 
@@ -80,30 +79,25 @@ pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure
     // Patterns and rules may take what is left before the tables ask.
     Budget::of_free(arguments.memory).without(&[])?;
     let rules = Rules::of(arguments, common)?;
-    check_application(arguments)?;
-    if let Some(rules) = &rules {
-        return run_app(arguments, common, None, Some(rules), &rules.role());
-    }
-    let l7 = l7::plan(arguments)?;
+    let modules = Modules::of(arguments)?;
+    check_application(arguments, modules.as_ref())?;
+    let l7 = l7::plan(arguments, labels(arguments, modules.as_ref()))?;
     let probe = arguments.tcb_cache.map(|bytes| Probe::new(bytes, arguments.tcb_policy)).transpose()?;
+    if let Some(modules) = modules {
+        let role = MeterRole::new(modules, l7.as_ref(), rules.as_ref().map(Rules::role));
+        return match &probe {
+            Some(probe) => run_app(arguments, common, Some(probe), rules.as_ref(), &Beside(role, probe)),
+            None => run_app(arguments, common, None, rules.as_ref(), &role),
+        };
+    }
     match (arguments.app, &probe) {
         (AppName::Null, None) => run_app(arguments, common, None, None, &NullRole),
         (AppName::Null, Some(probe)) => {
             run_app(arguments, common, Some(probe), None, &Beside(NullRole, probe))
         }
+        (AppName::TcpTracker, None) => run_app(arguments, common, None, None, &TrackerRole),
         (AppName::TcpTracker, Some(probe)) => {
             run_app(arguments, common, Some(probe), None, &Beside(TrackerRole, probe))
-        }
-        (AppName::TcpTracker, None) => run_app(arguments, common, None, None, &TrackerRole),
-        (AppName::Accounting, _) if reads_fields(arguments) => {
-            let groups = field_groups(arguments);
-            // Flows with fewer fields take less memory.
-            let is_payload = |group: Group| group.is_payload() || !groups.contains(group);
-            if Group::FIELDS.into_iter().all(is_payload) {
-                let role = DetailedRole::<ApplicationFields>::of(arguments);
-                return run_app(arguments, common, None, None, &role);
-            }
-            run_app(arguments, common, None, None, &DetailedRole::<AllFields>::of(arguments))
         }
         (AppName::Accounting, _) => {
             run_app(arguments, common, None, None, &AccountingRole(arguments.active_timeout))
@@ -112,7 +106,10 @@ pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure
             let plan = l7.as_ref().expect("the plan is made for this application");
             run_app(arguments, common, None, None, &L7Role(plan))
         }
-        (AppName::Firewall, _) => unreachable!("a firewall without rules is refused before"),
+        (AppName::Firewall, _) => {
+            let rules = rules.as_ref().expect("a firewall without rules is refused before");
+            run_app(arguments, common, None, Some(rules), &rules.role())
+        }
     }
 }
 
@@ -214,7 +211,7 @@ fn run_app<R: Role>(
     let tcb_cache = probe.map(Probe::figures);
     let firewall = rules.map(|rules| rules.figures(arguments.firewall.top_rules, reloads.get()));
     let Records { labels, sums, .. } = records;
-    let l7 = role.l7().zip(labels).map(|(plan, labels)| labels.figures(plan));
+    let l7 = role.l7().zip(labels).map(|(plan, (_, labels))| labels.figures(plan));
     let verified = if arguments.verify {
         let mut again = Selected::new(CaptureSet::open(&inputs, options)?, selection);
         let in_order = keeps_flow_order(&config, order);
@@ -226,7 +223,7 @@ fn run_app<R: Role>(
 
     let result = figures(Run {
         arguments,
-        app: R::NAME,
+        app: arguments.app.name(),
         passed_over,
         config: &config,
         isa,
@@ -471,7 +468,8 @@ fn records_of<R: Role>(
     }
     let sums = arguments.save.save.is_some().then(RecordSums::default);
     let is_awaited = arguments.live.iface.is_some();
-    Records { file, is_awaited, labels: role.l7().map(|_| l7::Labels::default()), sums }
+    let labels = role.l7().and(R::label()).map(|label| (label, l7::Labels::default()));
+    Records { file, is_awaited, labels, sums }
 }
 
 /// Writes the records of a report to their destination, sorted by key.

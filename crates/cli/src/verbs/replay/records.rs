@@ -16,7 +16,7 @@ pub(super) struct Records<F> {
     /// Whether a reader may wait for what precedes the first record, as with live input.
     pub(super) is_awaited: bool,
     /// Counts of their protocol labels.
-    pub(super) labels: Option<Labels>,
+    pub(super) labels: Option<(LabelOf<F>, Labels)>,
     /// Their sums, for a page.
     pub(super) sums: Option<RecordSums>,
 }
@@ -30,9 +30,9 @@ impl<F: RecordState> Records<F> {
 
 impl<F: RecordState> RecordSink<F> for Records<F> {
     fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
-        if let Some(labels) = &mut self.labels {
-            for record in records {
-                labels.add(&record.state);
+        if let Some((label, labels)) = &mut self.labels {
+            for flow in records.iter().filter_map(|record| label(&record.state)) {
+                labels.add(flow);
             }
         }
         if let Some(sums) = &mut self.sums {
@@ -71,7 +71,8 @@ impl<F: RecordState> RecordSink<F> for Shown<'_, F> {
                 && let Some(account) = (self.account)(&record.state)
             {
                 let row = AccountingRecord::of(&record.key, account, record.ended);
-                (self.show)(&row, self.label.and_then(|label| label(&record.state)));
+                let label = self.label.and_then(|label| label(&record.state)?.protocol());
+                (self.show)(&row, label);
             }
         }
         Ok(())

@@ -1,18 +1,18 @@
 //! The differences between the applications of a run.
 
-use std::marker::PhantomData;
-
-use flowloom::apps::accounting::fields::{AllFields, Detailed, DetailedAccounting, FieldMemory, Fields};
-use flowloom::apps::accounting::{Accounted, Labelled, LabelledAccounting};
+use flowloom::apps::accounting::Accounted;
+use flowloom::apps::accounting::fields::FieldMemory;
 use flowloom::apps::record::GroupSet;
 use flowloom::apps::{
-    Accounting, CacheProbe, L7Filter, L7Plan, NoState, Null, RecordState, SaveState, TcpFlow, TcpTracker,
+    Accounting, CacheProbe, Firewall, L7Filter, L7Flow, L7Plan, Meter, MeterFlow, NoState, Null,
+    RecordState, SaveState, TcpFlow, TcpTracker,
 };
 use flowloom::engine::{App, Endpoints, EngineConfig, RunReport, StartError, run_with};
 
+use super::firewall::FirewallRole;
 use super::probe::Probe;
-use super::setup::{Tables, field_groups};
-use crate::args::replay::{Replay, TableName};
+use super::setup::{Modules, Tables};
+use crate::args::replay::TableName;
 use crate::part_file::SaveWith;
 use crate::record_view::{AccountOf, LabelOf};
 use crate::verify::Sums;
@@ -53,8 +53,13 @@ pub(super) trait Role: Sized {
         None
     }
 
-    /// Returns the function that finds the label in a flow's state, if the application labels flows
-    /// in addition to accounting.
+    /// Returns the bytes that a flow takes outside of its slot in the table.
+    fn bytes_beside(&self) -> usize {
+        0
+    }
+
+    /// Returns the function that finds what is known of the protocol in a flow's state, if the
+    /// application labels flows.
     fn label() -> Option<LabelOf<FlowOf<Self>>> {
         None
     }
@@ -161,68 +166,67 @@ impl Role for AccountingRole {
     }
 }
 
-/// Accounting with additional fields; it keeps the fields of some groups.
-pub(super) struct DetailedRole<F> {
-    active_ns: Option<u64>,
-    groups: GroupSet,
-    memory: FieldMemory,
-    fields: PhantomData<fn() -> F>,
+/// Accounting with the modules of a run.
+pub(super) struct MeterRole<'a> {
+    pub(super) active_ns: Option<u64>,
+    /// The groups of additional fields that it keeps.
+    pub(super) fields: GroupSet,
+    pub(super) memory: FieldMemory,
+    pub(super) l7: Option<&'a L7Plan>,
+    pub(super) rules: Option<FirewallRole>,
 }
 
-impl<F> DetailedRole<F> {
-    /// Returns the role with the groups that the arguments select and that their filter reads.
-    pub(super) fn of(arguments: &Replay) -> Self {
-        Self {
-            active_ns: arguments.active_timeout,
-            groups: field_groups(arguments),
-            // The plan of the tables sets the limit.
-            memory: FieldMemory::new(u64::MAX),
-            fields: PhantomData,
+impl<'a> MeterRole<'a> {
+    pub(super) fn new(modules: Modules, l7: Option<&'a L7Plan>, rules: Option<FirewallRole>) -> Self {
+        let Modules { active_ns, fields, .. } = modules;
+        // The plan of the tables sets the limit.
+        Self { active_ns, fields, memory: FieldMemory::new(u64::MAX), l7, rules }
+    }
+
+    fn with_rules(&self, rules: Option<Firewall>) -> Meter {
+        let mut meter =
+            Meter::new(Accounting::new(self.active_ns)).with_fields(self.fields).with_memory(&self.memory);
+        if let Some(plan) = self.l7 {
+            meter = meter.with_labels(plan.app());
+        }
+        match rules {
+            Some(rules) => meter.with_rules(rules),
+            None => meter,
         }
     }
 }
 
-impl<F: Fields> Role for DetailedRole<F> {
-    type App = DetailedAccounting<F>;
+impl Role for MeterRole<'_> {
+    type App = Meter;
     const NAME: &'static str = AccountingRole::NAME;
     const SUMS: Sums = AccountingRole::SUMS;
 
-    fn app(&self) -> Self::App {
-        let accounting = Accounting::new(self.active_ns);
-        DetailedAccounting::new(accounting).with_groups(self.groups).with_memory(&self.memory)
+    fn app(&self) -> Meter {
+        self.with_rules(self.rules.as_ref().map(Role::app))
+    }
+
+    fn oracle(&self) -> Meter {
+        self.with_rules(self.rules.as_ref().map(Role::oracle))
+    }
+
+    fn l7(&self) -> Option<&L7Plan> {
+        self.l7
     }
 
     fn field_memory(&self) -> Option<&FieldMemory> {
-        Some(&self.memory)
+        (!self.fields.is_empty()).then_some(&self.memory)
     }
 
-    fn account() -> Option<AccountOf<Detailed<F>>> {
+    fn bytes_beside(&self) -> usize {
+        Meter::bytes_per_flow(self.app().groups())
+    }
+
+    fn account() -> Option<AccountOf<MeterFlow>> {
         Some(|flow| Some(flow.record()))
     }
-}
 
-/// Accounting with additional fields, and labels from the L7 filter.
-pub(super) struct LabelledRole<'a>(pub(super) DetailedRole<AllFields>, pub(super) &'a L7Plan);
-
-impl Role for LabelledRole<'_> {
-    type App = LabelledAccounting<AllFields>;
-    const NAME: &'static str = AccountingRole::NAME;
-    const SUMS: Sums = AccountingRole::SUMS;
-
-    fn app(&self) -> Self::App {
-        LabelledAccounting::new(self.0.app(), self.1)
-    }
-
-    fn field_memory(&self) -> Option<&FieldMemory> {
-        self.0.field_memory()
-    }
-
-    fn account() -> Option<AccountOf<Labelled<AllFields>>> {
-        Some(|flow| Some(flow.detailed().record()))
-    }
-
-    fn label() -> Option<LabelOf<Labelled<AllFields>>> {
-        Some(Labelled::protocol)
+    fn label() -> Option<LabelOf<MeterFlow>> {
+        Some(MeterFlow::label)
     }
 }
 
@@ -241,6 +245,10 @@ impl Role for L7Role<'_> {
     fn l7(&self) -> Option<&L7Plan> {
         Some(self.0)
     }
+
+    fn label() -> Option<LabelOf<L7Flow>> {
+        Some(|flow| Some(flow))
+    }
 }
 
 /// Another application, combined with a simulated cache.
@@ -257,5 +265,17 @@ impl<R: Role> Role for Beside<'_, R> {
 
     fn oracle(&self) -> Self::App {
         self.1.beside(self.0.oracle())
+    }
+
+    fn l7(&self) -> Option<&L7Plan> {
+        self.0.l7()
+    }
+
+    fn field_memory(&self) -> Option<&FieldMemory> {
+        self.0.field_memory()
+    }
+
+    fn bytes_beside(&self) -> usize {
+        self.0.bytes_beside()
     }
 }

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use flowloom::apps::accounting::Labelled;
-use flowloom::apps::accounting::fields::{AllFields, Detailed, FieldMemory, all_columns};
+use flowloom::apps::accounting::fields::{FieldMemory, all_columns};
 use flowloom::apps::record::{Group, GroupSet};
-use flowloom::apps::{L7Plan, RecordState};
+use flowloom::apps::{L7Plan, MeterFlow, RecordState};
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::pages::HugePages;
 use flowloom::cpu::topology::parse_cpu_list;
@@ -148,31 +147,85 @@ pub(super) fn plan_of<F: RecordState>(arguments: &Replay) -> Result<RecordPlan, 
     let (fields, filter) = (arguments.fields.unwrap_or_default(), arguments.record_filter.as_ref());
     let destination = arguments.flows.as_deref().map(|path| Destination::of(path, arguments.flows_format));
     let format = destination.transpose().map_err(Failure::Usage)?.map(|destination| destination.format);
-    RecordPlan::new::<F>(arguments.columns.as_ref(), fields, filter, format).map_err(Failure::Usage)
+    let absent = absent_groups(arguments);
+    RecordPlan::new::<F>(arguments.columns.as_ref(), fields, filter, format, absent).map_err(Failure::Usage)
 }
 
-/// Returns whether a run needs the additional fields of records.
-pub(super) fn reads_fields(arguments: &Replay) -> bool {
-    !field_groups(arguments).is_empty()
+/// Returns the groups of modules that no option asks for: their columns are shown only by name.
+fn absent_groups(arguments: &Replay) -> GroupSet {
+    let labels = arguments.app == AppName::L7;
+    let modules = [(Group::Label, labels), (Group::Verdict, arguments.firewall.rules.is_some())];
+    modules.into_iter().filter(|(_, is_present)| !is_present).map(|(group, _)| group).collect()
 }
 
-/// Returns the groups of fields that a run keeps: those that it writes and those that its filter
-/// reads.
-pub(super) fn field_groups(arguments: &Replay) -> GroupSet {
-    // The schema with the most columns: others have refused what is not in theirs.
-    let plan = plan_of::<Labelled<AllFields>>(arguments);
-    plan.map_or(GroupSet::default(), |plan| plan.groups()).intersection(GroupSet::FIELDS)
+/// What a run keeps of flows beside accounting.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Modules {
+    pub(super) active_ns: Option<u64>,
+    /// The groups of additional fields.
+    pub(super) fields: GroupSet,
+    pub(super) labels: bool,
+}
+
+impl Modules {
+    /// Returns the modules of a run with accounting and something beside it, or `None` if a bare
+    /// application suffices.
+    pub(super) fn of(arguments: &Replay) -> Result<Option<Self>, Failure> {
+        let keeps_account = match arguments.app {
+            AppName::Null | AppName::TcpTracker => return Ok(None),
+            AppName::Accounting => true,
+            AppName::L7 | AppName::Firewall => {
+                arguments.flows.is_some()
+                    || arguments.record_filter.is_some()
+                    || arguments.active_timeout.is_some()
+                    || arguments.closed_timeout.is_some()
+                    || arguments.tcb_cache.is_some()
+            }
+        };
+        if !keeps_account {
+            return Ok(None);
+        }
+        let modules = Self::with_accounting(arguments)?;
+        let is_bare = arguments.app == AppName::Accounting
+            && modules.fields.is_empty()
+            && !modules.labels
+            && arguments.firewall.rules.is_none()
+            && arguments.tcb_cache.is_none();
+        Ok((!is_bare).then_some(modules))
+    }
+
+    /// Returns the modules of a run with accounting: those that its options name, write or select
+    /// by.
+    pub(super) fn with_accounting(arguments: &Replay) -> Result<Self, Failure> {
+        let groups = plan_of::<MeterFlow>(arguments)?.groups();
+        if groups.contains(Group::Verdict) && arguments.firewall.rules.is_none() {
+            return Err(Failure::Usage(String::from(
+                "a column of verdicts is selected, but no rules are given\n  add --rules FILE",
+            )));
+        }
+        Ok(Self {
+            active_ns: arguments.active_timeout,
+            fields: groups.intersection(GroupSet::FIELDS),
+            labels: arguments.app == AppName::L7 || groups.contains(Group::Label),
+        })
+    }
+}
+
+/// Returns whether a run labels flows.
+pub(super) fn labels(arguments: &Replay, modules: Option<&Modules>) -> bool {
+    modules.map_or(arguments.app == AppName::L7, |modules| modules.labels)
 }
 
 /// Refuses options of other applications than the selected one.
-pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
+pub(super) fn check_application(arguments: &Replay, modules: Option<&Modules>) -> Result<(), Failure> {
     let of_accounting =
         [("--active-timeout", arguments.active_timeout), ("--closed-timeout", arguments.closed_timeout)];
     if let Some((option, _)) = of_accounting.iter().find(|(_, value)| value.is_some())
-        && arguments.app != AppName::Accounting
+        && matches!(arguments.app, AppName::Null | AppName::TcpTracker)
     {
         return Err(Failure::Usage(format!(
-            "{option} is for --app accounting\n  other applications keep one record per flow",
+            "{option} is for --app accounting, l7 and firewall\n  other applications keep one record per \
+             flow",
         )));
     }
     if arguments.save_part.is_some() && arguments.closed_timeout.is_some() {
@@ -181,19 +234,13 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
              merged without its packets",
         )));
     }
-    let compares = matches!(arguments.app, AppName::Null | AppName::TcpTracker);
-    if arguments.tcb_cache.is_some() && !compares {
-        return Err(Failure::Usage(String::from(
-            "--tcb-cache is for --app null and tcp-tracker\n  use one of these: the accesses of the \
-             cache do not depend on the application",
-        )));
-    }
     if arguments.fragments {
         let format = arguments.flows.as_deref().map(|path| Destination::of(path, arguments.flows_format));
         let is_arrow = format.is_some_and(|flows| flows.is_ok_and(|flows| flows.format == Format::Arrow));
-        if !is_arrow || arguments.app != AppName::Accounting {
+        if !is_arrow || arguments.app != AppName::Accounting || modules.is_some() {
             return Err(Failure::Usage(String::from(
-                "--fragments is for --app accounting and records in Arrow\n  add --flows-format arrow, or name a file .arrows",
+                "--fragments is for --app accounting without fields, labels and rules, and records in Arrow\n  add \
+                 --flows-format arrow, or name a file .arrows",
             )));
         }
     }
@@ -219,18 +266,15 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
             check_fields(groups, format)?;
         }
     }
-    if arguments.app == AppName::Accounting {
-        // Names of additional fields are valid, whether or not the run keeps them.
-        plan_of::<Detailed<AllFields>>(arguments)?;
-    } else if arguments.fields.is_some() {
+    if arguments.fields.is_some() && matches!(arguments.app, AppName::Null | AppName::TcpTracker) {
         return Err(Failure::Usage(String::from(
-            "--fields is for --app accounting\n  add --app accounting",
+            "--fields is for --app accounting, l7 and firewall\n  add --app accounting",
         )));
     }
-    if arguments.save_part.is_some() && reads_fields(arguments) {
+    if arguments.save_part.is_some() && modules.is_some() {
         return Err(Failure::Usage(String::from(
-            "--save-part keeps no additional fields, but --fields or --where needs some\n  omit one of \
-             them",
+            "--save-part keeps no additional fields, labels and verdicts, but --fields, --where or --rules \
+             needs some\n  omit one of them",
         )));
     }
     Ok(())
@@ -315,6 +359,8 @@ fn check_flows(option: &str, flows: u64, tables: u64, each_max: u32) -> Result<(
 pub(super) struct MemoryOf<'a> {
     fields: Option<&'a FieldMemory>,
     record_bytes: usize,
+    /// Bytes of a flow outside of its slot.
+    beside_bytes: usize,
     labels_bytes: usize,
 }
 
@@ -322,7 +368,8 @@ impl<'a> MemoryOf<'a> {
     pub(super) fn role<R: Role>(role: &'a R) -> Self {
         Self {
             fields: role.field_memory(),
-            record_bytes: size_of::<FlowRecord<FlowOf<R>>>(),
+            record_bytes: size_of::<FlowRecord<FlowOf<R>>>() + role.bytes_beside(),
+            beside_bytes: role.bytes_beside(),
             labels_bytes: role.l7().map_or(0, L7Plan::bytes_max),
         }
     }
@@ -387,7 +434,9 @@ impl Tables {
         };
         let Shares { tables_bytes, fields } =
             Budget::of_free(arguments.memory).divide(memory.others_bytes(config), memory.fields)?;
-        let memory_max_bytes = tables_bytes / tables;
+        // What flows keep outside of the tables takes its share of their memory.
+        let (all, beside) = (memory.record_bytes as u64, memory.beside_bytes as u64);
+        let memory_max_bytes = tables_bytes / tables / all.max(1) * (all - beside);
         Ok(Self {
             limits: GrowthLimits {
                 first_flows: share(flows).min(first_max),
