@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use flowloom::apps::accounting::Accounted;
+use flowloom::apps::record::GroupSet;
 use flowloom::engine::EndedBy;
 use flowloom::flow_key::FlowKey;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -12,7 +13,7 @@ use super::*;
 use crate::record_view::FieldGroups;
 
 fn plan() -> RecordPlan {
-    RecordPlan::new::<Accounted>(None, FieldGroups::default(), None, None).unwrap()
+    RecordPlan::new::<Accounted>(None, FieldGroups::default(), None, None, GroupSet::NONE).unwrap()
 }
 
 fn open(to: &str) -> LastingWriter<Accounted> {
