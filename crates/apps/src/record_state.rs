@@ -43,7 +43,8 @@ pub(crate) const fn end_word(source: Option<Direction>) -> &'static str {
 ///
 /// By default a record has the key of the flow, from the source to the destination, and the columns
 /// of the state. Columns [of a direction](Column::of_direction) are shown by source; on request as
-/// they are in the state. If the state does not know the source, the lower endpoint takes its place.
+/// they are in the state. If the state does not know the source, the lower endpoint takes its
+/// place.
 ///
 /// # Examples
 ///
@@ -96,7 +97,7 @@ pub trait RecordState: FlowState {
             ends.icmp_identifier.into(),
         ]);
         let first = at;
-        for column in Self::COLUMNS.iter() {
+        for column in Self::COLUMNS {
             if column.group == Group::Internal {
                 let value = out.remove(at);
                 out.push(value);

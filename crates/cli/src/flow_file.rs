@@ -438,24 +438,12 @@ impl<F: RecordState> FlowWriter<F> {
         self.out = Out::Waiting(Some(opened));
     }
 
-    fn begin(&mut self) -> io::Result<()> {
-        if let Out::Waiting(opened) = &mut self.out {
-            let opened = opened.take().ok_or_else(is_closed)?;
-            self.out = Out::begin(opened, &self.plan)?;
-        }
-        Ok(())
-    }
-
     fn flush(&mut self) -> io::Result<()> {
         if self.keeps_old && matches!(self.out, Out::Waiting(_)) {
             return Ok(());
         }
-        self.begin()?;
         self.note_records();
-        match &mut self.out {
-            Out::Records(out) => out.flush()?,
-            Out::Waiting(_) => {}
-        }
+        self.out.writer(&self.plan)?.flush()?;
         self.flushed = self.written;
         Ok(())
     }
@@ -477,29 +465,17 @@ impl<F: RecordState> FlowWriter<F> {
         if self.keeps_old && matches!(self.out, Out::Waiting(_)) {
             return Ok(());
         }
-        self.begin()?;
         self.note_records();
-        match &mut self.out {
-            Out::Records(out) => out.finish()?,
-            _ => self.flush()?,
-        }
+        self.out.writer(&self.plan)?.finish()?;
         self.flushed = self.written;
         self.file.as_ref().map_or(Ok(()), OutputFile::finish)
     }
 
     fn write_one(&mut self, record: &FlowRecord<F>) -> io::Result<()> {
         let Some(row) = self.view.of(record) else { return Ok(()) };
-        // Writing begins with the first record that is selected.
-        if let Out::Waiting(opened) = &mut self.out {
-            let opened = opened.take().ok_or_else(is_closed)?;
-            self.out = Out::begin(opened, &self.plan)?;
-        }
         self.written += 1;
         self.unflushed += 1;
-        match &mut self.out {
-            Out::Records(out) => out.write(row),
-            Out::Waiting(_) => Err(is_closed()),
-        }
+        self.out.writer(&self.plan)?.write(row)
     }
 
     fn write_all(&mut self, records: &[FlowRecord<F>]) -> io::Result<()> {
@@ -514,10 +490,20 @@ impl<F: RecordState> FlowWriter<F> {
 }
 
 impl Out {
-    /// Begins to write records.
+    /// Returns the writer of records. Writing begins when it is first asked for.
+    fn writer(&mut self, plan: &RecordPlan) -> io::Result<&mut dyn RecordWriter> {
+        if let Self::Waiting(opened) = self {
+            *self = Self::begin(opened.take().ok_or_else(is_closed)?, plan)?;
+        }
+        match self {
+            Self::Records(out) => Ok(&mut **out),
+            Self::Waiting(_) => Err(is_closed()),
+        }
+    }
+
     fn begin(opened: Opened, plan: &RecordPlan) -> io::Result<Self> {
         let Opened { out, format, .. } = opened;
-        let (schema, columns) = (&plan.schema, plan.columns.clone());
+        let (schema, columns) = (&plan.schema, &plan.columns[..]);
         let out: Box<dyn Write + Send> = match out {
             #[cfg(feature = "parquet")]
             Raw::File(file, _) if format == Format::Parquet => {
@@ -547,8 +533,8 @@ impl Out {
             Format::Jsonl => Box::new(JsonWriter::new(out, columns)),
             Format::Ipfix => Box::new(IpfixWriter::new(out, 0, &plan.all_columns())),
             Format::Netflow9 => Box::new(Netflow9Writer::new(out, schema).map_err(io::Error::other)?),
-            Format::Zeek => Box::new(ZeekWriter::new(out, schema, &columns).map_err(io::Error::other)?),
-            Format::Eve => Box::new(EveWriter::new(out, schema, &columns).map_err(io::Error::other)?),
+            Format::Zeek => Box::new(ZeekWriter::new(out, schema, columns).map_err(io::Error::other)?),
+            Format::Eve => Box::new(EveWriter::new(out, schema, columns).map_err(io::Error::other)?),
             #[cfg(feature = "arrow")]
             Format::Arrow => Box::new(ArrowWriter::new(out, columns)?),
             #[cfg(not(feature = "arrow"))]

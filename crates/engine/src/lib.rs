@@ -46,7 +46,8 @@
 //! struct Bytes(u64);
 //!
 //! impl FlowState for Bytes {
-//!     const COLUMNS: &'static [Column] = &[Column::new("bytes", Kind::Bytes, "Bytes of the flow.")];
+//!     const COLUMNS: &'static [Column] =
+//!         &[Column::new("bytes", Kind::Bytes, "Bytes of the flow.")];
 //!
 //!     fn values(&self, out: &mut Vec<Value>) {
 //!         out.push(Value::Number(self.0));

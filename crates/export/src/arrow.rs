@@ -136,7 +136,7 @@ struct PartBuilders {
 ///
 /// let mut stream = Vec::new();
 /// let columns = AccountingRecord::schema().of_groups(GroupSet::SHOWN);
-/// let mut writer = ArrowWriter::new(&mut stream, columns)?;
+/// let mut writer = ArrowWriter::new(&mut stream, &columns)?;
 /// let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 40_000, 443, 6);
 /// writer.write(&AccountingRecord::of(&key, &Default::default(), EndedBy::EndOfInput).row())?;
 /// writer.finish()?;
@@ -174,8 +174,8 @@ impl<W: Write> ArrowWriter<W> {
     /// # Errors
     ///
     /// What `out` says to the schema, which is written at once.
-    pub fn new(out: W, columns: Vec<SchemaColumn>) -> io::Result<Self> {
-        Self::begin(out, &columns, None)
+    pub fn new(out: W, columns: &[SchemaColumn]) -> io::Result<Self> {
+        Self::begin(out, columns, None)
     }
 
     /// Returns a writer of a part: of these columns, and those of flows that go on beyond it.
@@ -183,8 +183,8 @@ impl<W: Write> ArrowWriter<W> {
     /// # Errors
     ///
     /// What `out` says to the schema, which is written at once.
-    pub fn of_part(out: W, columns: Vec<SchemaColumn>) -> io::Result<Self> {
-        Self::begin(out, &columns, Some(PartBuilders::default()))
+    pub fn of_part(out: W, columns: &[SchemaColumn]) -> io::Result<Self> {
+        Self::begin(out, columns, Some(PartBuilders::default()))
     }
 
     fn begin(out: W, columns: &[SchemaColumn], part: Option<PartBuilders>) -> io::Result<Self> {
@@ -352,7 +352,7 @@ mod tests {
     fn part(fragments: i32) -> Vec<u8> {
         let mut stream = Vec::new();
         let mut writer =
-            ArrowWriter::of_part(&mut stream, AccountingRecord::schema().of_groups(GroupSet::SHOWN))
+            ArrowWriter::of_part(&mut stream, &AccountingRecord::schema().of_groups(GroupSet::SHOWN))
                 .unwrap();
         let key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
         let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::IdleTimeout).row();
@@ -420,7 +420,7 @@ mod tests {
         assert_eq!(keys, [expected(0), expected(1), expected(2)]);
         let error = read_fragments(&part(3)[..], |_, _, _| Ok(())).unwrap_err();
         assert!(error.to_string().contains("no column part"), "{error}");
-        let mut plain = ArrowWriter::new(Vec::new(), Vec::new()).unwrap();
+        let mut plain = ArrowWriter::new(Vec::new(), &[]).unwrap();
         assert_eq!(plain.write_fragment(b"", b"").unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 

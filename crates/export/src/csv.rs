@@ -23,9 +23,9 @@ impl<W: Write> std::fmt::Debug for CsvWriter<W> {
 
 impl<W: Write> CsvWriter<W> {
     /// Returns a writer of these columns.
-    pub fn new(out: W, columns: Vec<SchemaColumn>) -> Self {
+    pub fn new(out: W, columns: &[SchemaColumn]) -> Self {
         let out = ::csv::Writer::from_writer(out);
-        Self { out, columns, is_begun: false, value: String::new() }
+        Self { out, columns: columns.to_vec(), is_begun: false, value: String::new() }
     }
 
     fn begin(&mut self) -> io::Result<()> {

@@ -133,7 +133,8 @@ pub struct IpfixWriter<W> {
 impl<W: MessageSink> IpfixWriter<W> {
     /// Returns a writer of those columns that have elements, with times in nanoseconds. The export
     /// time of its messages is `export_ns`, in nanoseconds since 1970, or the end of the latest
-    /// record so far if that is later. Both are packet times, so the same packets give the same file.
+    /// record so far if that is later. Both are packet times, so the same packets give the same
+    /// file.
     pub fn new(out: W, export_ns: u64, columns: &[SchemaColumn]) -> Self {
         Self::with_precision(out, export_ns, columns, TimePrecision::default())
     }

@@ -17,8 +17,8 @@ pub struct JsonWriter<W> {
 
 impl<W: Write> JsonWriter<W> {
     /// Returns a writer of these columns.
-    pub fn new(out: W, columns: Vec<SchemaColumn>) -> Self {
-        let mut columns = columns;
+    pub fn new(out: W, columns: &[SchemaColumn]) -> Self {
+        let mut columns = columns.to_vec();
         columns.sort_by_key(|found| found.column.name);
         columns.dedup_by_key(|found| found.column.name);
         let begin = |(at, found): (usize, &SchemaColumn)| {

@@ -14,8 +14,8 @@
 //!
 //! A writer is created with columns of a [`Schema`](record::Schema), and takes a
 //! [`Row`](record::Row) of values in the order of that schema. Formats with fixed columns look up
-//! those that they need when they are created. [`RecordFilter`] selects records by an expression over
-//! their columns.
+//! those that they need when they are created. [`RecordFilter`] selects records by an expression
+//! over their columns.
 //!
 //! # Examples
 //!
@@ -26,7 +26,7 @@
 //! use flowloom_flow_key::FlowKey;
 //!
 //! let columns = AccountingRecord::schema().of_groups(GroupSet::SHOWN);
-//! let mut writer = CsvWriter::new(Vec::new(), columns);
+//! let mut writer = CsvWriter::new(Vec::new(), &columns);
 //! let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 40_000, 443, 6);
 //! let record = AccountingRecord::of(&key, &Default::default(), EndedBy::EndOfInput);
 //! writer.write(&record.row())?;

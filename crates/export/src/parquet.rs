@@ -15,7 +15,6 @@
 //! from the start, in the form that the encoder takes.
 
 #![expect(
-    clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
     reason = "Parquet keeps unsigned numbers in signed ones, and no position in a file reaches 2^63"
 )]
@@ -287,7 +286,7 @@ impl<W: ParquetFile> ParquetWriter<W> {
     /// # Errors
     ///
     /// Returns an error if two columns have the same name.
-    pub fn new(out: W, columns: Vec<SchemaColumn>) -> io::Result<Self> {
+    pub fn new(out: W, columns: &[SchemaColumn]) -> io::Result<Self> {
         let level = ZstdLevel::try_new(1).map_err(other)?;
         let mut properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(level))
@@ -296,7 +295,7 @@ impl<W: ParquetFile> ParquetWriter<W> {
             .set_data_page_row_count_limit(GROUP_ROWS)
             .set_offset_index_disabled(true);
         let mut types = Vec::new();
-        for SchemaColumn { column: Column { name, kind, .. }, .. } in &columns {
+        for SchemaColumn { column: Column { name, kind, .. }, .. } in columns {
             let (name, stored) = (*name, Stored::of(*kind));
             types.push(Arc::new(stored.column(name).map_err(other)?));
             let path = ColumnPath::from(name);

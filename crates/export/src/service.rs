@@ -10,7 +10,8 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Returns the protocol that the values of a column imply, by its names in Suricata and in Zeek.
+    /// Returns the protocol that the values of a column imply, by its names in Suricata and in
+    /// Zeek.
     pub(crate) const fn of(column: &Column) -> Option<Self> {
         let (suricata, zeek) = match column.group {
             Group::Tls => ("tls", "ssl"),

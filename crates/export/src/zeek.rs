@@ -56,7 +56,8 @@ pub struct ZeekWriter<W> {
 }
 
 impl<W: Write> ZeekWriter<W> {
-    /// Returns a writer of records with this schema. Those of `columns` that imply a service set it.
+    /// Returns a writer of records with this schema. Those of `columns` that imply a service set
+    /// it.
     ///
     /// # Errors
     ///

@@ -116,8 +116,8 @@ fn control_characters_stay_on_their_line() {
     let columns = || schema().of_groups(GroupSet::SHOWN.union(GroupSet::FIELDS));
     let odd = row(&[("http_host", text("a,\"b\"\nc"))]);
     let mut writers: [Box<dyn RecordWriter>; 2] = [
-        Box::new(CsvWriter::new(csv.clone(), columns())),
-        Box::new(JsonWriter::new(json.clone(), columns())),
+        Box::new(CsvWriter::new(csv.clone(), &columns())),
+        Box::new(JsonWriter::new(json.clone(), &columns())),
     ];
     for writer in &mut writers {
         writer.write(&odd).unwrap();

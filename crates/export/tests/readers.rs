@@ -86,8 +86,8 @@ fn row(number: u32) -> Row {
 fn csv_and_json_have_the_same_values() {
     let (csv, json) = (Shared::default(), Shared::default());
     let mut writers: [Box<dyn RecordWriter>; 2] = [
-        Box::new(CsvWriter::new(csv.clone(), columns())),
-        Box::new(JsonWriter::new(json.clone(), columns())),
+        Box::new(CsvWriter::new(csv.clone(), &columns())),
+        Box::new(JsonWriter::new(json.clone(), &columns())),
     ];
     for writer in &mut writers {
         (0..50).for_each(|number| writer.write(&row(number)).unwrap());
@@ -342,7 +342,7 @@ mod parquet {
     fn a_file_can_be_read_after_each_flush() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("flows.parquet");
-        let mut writer = ParquetWriter::new(File::create(&path).unwrap(), columns()).unwrap();
+        let mut writer = ParquetWriter::new(File::create(&path).unwrap(), &columns()).unwrap();
         writer.flush().unwrap();
         assert_eq!(rows(&path), (0, 0, 0));
         for number in 0..1000 {
@@ -363,7 +363,7 @@ mod parquet {
     fn times_that_the_type_does_not_hold_are_missing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("flows.parquet");
-        let mut writer = ParquetWriter::new(File::create(&path).unwrap(), columns()).unwrap();
+        let mut writer = ParquetWriter::new(File::create(&path).unwrap(), &columns()).unwrap();
         let mut late = record(0);
         late.end_ns = u64::MAX;
         writer.write(&late.row()).unwrap();
@@ -383,7 +383,7 @@ mod parquet {
     fn full_groups_stay_where_they_are() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("flows.parquet");
-        let mut writer = ParquetWriter::new(File::create(&path).unwrap(), columns()).unwrap();
+        let mut writer = ParquetWriter::new(File::create(&path).unwrap(), &columns()).unwrap();
         let row = row(0);
         for number in 0..300_000 {
             writer.write(&row).unwrap();

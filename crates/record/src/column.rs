@@ -4,8 +4,8 @@ use flowloom_flow_key::Direction;
 
 use crate::{Element, Group};
 
-/// What the values of a column are. It determines how each format stores them, and which comparisons
-/// they have.
+/// What the values of a column are. It determines how each format stores them, and which
+/// comparisons they have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An address of IPv4 or IPv6.

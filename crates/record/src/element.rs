@@ -21,7 +21,8 @@ pub enum ElementType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Element {
-    /// The number, in IANA's registry or, of a reverse element, in enterprise 29305 [RFC 5103 §6.1].
+    /// The number, in IANA's registry or, of a reverse element, in enterprise 29305 [RFC 5103
+    /// §6.1].
     pub number: u16,
     /// The name.
     pub name: &'static str,

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A [`Row`] has one [`Value`] per column of its [`Schema`]. A [`Kind`] says what a column holds;
-//! formats and filters match it exhaustively, so that a further kind does not compile before each of
-//! them can write it. Columns of a [`Group`] are computed together, or not at all.
+//! formats and filters match it exhaustively, so that a further kind does not compile before each
+//! of them can write it. Columns of a [`Group`] are computed together, or not at all.
 //!
 //! # Examples
 //!

@@ -64,8 +64,8 @@ impl AccountingRecord {
         Schema::new(COLUMNS)
     }
 
-    /// Appends one value per column. The Community ID, which takes longest, is missing if `groups`
-    /// lack its group.
+    /// Appends one value per column. Values of groups outside of `groups` may be missing; the zone,
+    /// which IPFIX has, is not.
     #[inline]
     pub fn values(&self, groups: GroupSet, out: &mut Vec<Value>) {
         let number = |number: u16| Value::Number(number.into());
@@ -98,14 +98,22 @@ impl AccountingRecord {
             } else {
                 Value::None
             },
-            self.icmp_identifier.into(),
-            Value::Address(self.key.low_address()),
-            number(self.key.low_port()),
-            Value::Address(self.key.high_address()),
-            number(self.key.high_port()),
-            Value::Number(self.key.zone().into()),
-            Value::Number(self.key.pass().into()),
         ]);
+        let zone = Value::Number(self.key.zone().into());
+        if groups.contains(Group::Internal) {
+            out.extend([
+                self.icmp_identifier.into(),
+                Value::Address(self.key.low_address()),
+                number(self.key.low_port()),
+                Value::Address(self.key.high_address()),
+                number(self.key.high_port()),
+                zone,
+                Value::Number(self.key.pass().into()),
+            ]);
+        } else {
+            const NONE: Value = Value::None;
+            out.extend([NONE, NONE, NONE, NONE, NONE, zone, NONE]);
+        }
     }
 
     /// Returns the values of all columns.

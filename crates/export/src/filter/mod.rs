@@ -60,8 +60,8 @@ impl std::error::Error for RecordFilterError {}
 /// | `and`, `or`, `not`, `( )` | also `&&`, `||`, `!`; `and` binds more closely than `or` |
 ///
 /// In addition to the columns there are `address` and `port`, which match either end, and
-/// `total_packets`, `total_bytes` and `duration`, if the records have columns for them. A missing value satisfies `!=` and no other
-/// comparison; `!=` always means `not ==`.
+/// `total_packets`, `total_bytes` and `duration`, if the records have columns for them. A missing
+/// value satisfies `!=` and no other comparison; `!=` always means `not ==`.
 ///
 /// # Examples
 ///

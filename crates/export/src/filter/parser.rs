@@ -93,7 +93,9 @@ impl<'a> Parser<'a> {
         };
         let (subject, kind, columns) = Subject::named(&name, self.schema)
             .ok_or_else(|| RecordFilterError::new(at, unknown(&name, self.schema)))?;
-        columns.iter().for_each(|found| self.groups.insert(found.column.group));
+        for found in columns {
+            self.groups.insert(found.column.group);
+        }
         let values = Values::of(kind);
         let place = self.at();
         let Some(Token { kind: TokenKind::Compare(comparison), .. }) = self.tokens.next() else {

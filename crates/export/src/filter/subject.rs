@@ -20,8 +20,8 @@ pub(super) enum Subject {
 pub(super) const DERIVED: [&str; 5] = ["address", "port", "total_packets", "total_bytes", "duration"];
 
 impl Subject {
-    /// Returns the subject of a name, and the columns that it reads. Its values are of the kind of the
-    /// first one, but for [`duration`](Self::Duration).
+    /// Returns the subject of a name, and the columns that it reads. Its values are of the kind of
+    /// the first one, but for [`duration`](Self::Duration).
     pub(super) fn named(name: &str, schema: &Schema) -> Option<(Self, Kind, Vec<SchemaColumn>)> {
         if let Some(found) = schema.named(name) {
             return Some((Self::Column(found.index, None), found.column.kind, vec![found]));

@@ -13,8 +13,8 @@ const REVERSE: u32 = 29305;
 const VARIABLE_LENGTH: u16 = u16::MAX;
 /// Longest text of a record. A text field of an application has no more.
 const TEXT_BYTES_MAX: usize = 255;
-/// The elements of accounting records in their order; a negative number is a reverse element. Others
-/// follow in the order of their columns.
+/// The elements of accounting records in their order; a negative number is a reverse element.
+/// Others follow in the order of their columns.
 ///
 /// nfdump has one field for the TCP flags, and the last one counts.
 const ORDER: [i32; 29] = [

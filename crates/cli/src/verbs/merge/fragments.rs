@@ -96,7 +96,7 @@ pub(super) fn run(
     let plan = RecordPlan::new::<Accounted>(None, FieldGroups::default(), None, None, GroupSet::NONE);
     let plan = plan.map_err(Failure::Usage)?;
     let (stream, file) = destination.open_whole().and_then(Opened::into_stream).map_err(failed)?;
-    let mut out = ArrowWriter::of_part(stream, plan.columns.clone()).map_err(failed)?;
+    let mut out = ArrowWriter::of_part(stream, &plan.columns).map_err(failed)?;
     let mut view = plan.view();
     for record in &merged.flows {
         let Some(row) = view.of(record) else { continue };

@@ -31,7 +31,7 @@ pub(super) fn write<R: Role>(
     };
     let mut view = plan.view();
     let (stream, file) = opened.into_stream().map_err(failed)?;
-    let mut out = ArrowWriter::of_part(stream, plan.columns).map_err(failed)?;
+    let mut out = ArrowWriter::of_part(stream, &plan.columns).map_err(failed)?;
     let begin = tick_of(report.input.first_ns);
     let (mut before, mut state) = (None::<FlowKey>, Vec::new());
     for (record, (ticks, is_live)) in report.flows.iter().zip(rows) {
