@@ -11,11 +11,11 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use flowloom::apps::TcpTracker;
-use flowloom::engine::record::Value;
 use flowloom::engine::{Control, Cores, EngineConfig, FlowState, Layout, RunReport, run};
 use flowloom::flow_key::FlowKey;
 use flowloom::flow_table::{LineHash, LineHashConfig};
 use flowloom::packet::{Fill, PacketBatch, PacketSource, SourceError};
+use flowloom::record::Value;
 use flowloom::scheduler::{DirectHash, WorkerCount};
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 use flowloom_benches::input::CaptureFile;

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use flowloom::apps::RecordState;
-use flowloom::apps::record::{Column, Schema};
 use flowloom::engine::{FlowRecord, RecordSink, SinkError};
+use flowloom::record::{Column, Schema};
 #[cfg(feature = "arrow")]
 use flowloom_export::ArrowWriter;
 use flowloom_export::{

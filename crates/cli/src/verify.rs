@@ -5,12 +5,12 @@
 
 use std::collections::HashMap;
 
-use flowloom::engine::record::Value;
 use flowloom::engine::time::tick_of;
 use flowloom::engine::{App, Control, FlowResults, FlowState, FlowTimeouts, IdleTimeout};
 use flowloom::flow_key::FlowKey;
 use flowloom::packet::clock::PacketClock;
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, PacketView, SourceError, decode};
+use flowloom::record::Value;
 
 use crate::render::counted;
 

@@ -2,10 +2,10 @@
 //! `rate_limiter` does the same between the interfaces of an appliance.
 #![expect(clippy::print_stdout, reason = "an example says what it found")]
 
-use flowloom::engine::record::{Column, Kind, Value};
 use flowloom::engine::{App, Control, EngineConfig, FlowState, Layout, Verdict, run};
 use flowloom::flow_table::{LineHash, LineHashConfig};
 use flowloom::packet::PacketView;
+use flowloom::record::{Column, Kind, Value};
 use flowloom::scheduler::{DirectHash, WorkerCount};
 use flowloom::traffic::synth::{Generated, Mix, MixConfig};
 

@@ -7,7 +7,6 @@
 
 #[cfg(target_os = "linux")]
 mod mirror {
-    use flowloom::engine::record::{Column, Kind, Value};
     use flowloom::engine::{
         Actions, App, Control, EngineConfig, FlowState, IdleTimeout, Layout, Verdict, WireOptions,
         run_wires,
@@ -16,6 +15,7 @@ mod mirror {
     use flowloom::io::{PacketOptions, PacketPort, PortWire};
     use flowloom::packet::PacketView;
     use flowloom::packet::wire::Decision;
+    use flowloom::record::{Column, Kind, Value};
 
     #[derive(Default)]
     struct Copied(u64);

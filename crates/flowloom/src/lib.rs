@@ -12,6 +12,7 @@
 //! | `packet` | bytes to headers; the arena; the `PacketSource` seam | `packet` (default) |
 //! | `classifier` | from headers to the first rule that matches | `classifier` (default) |
 //! | `dpi` | from first bytes to the protocol's name; TCP data in sequence | `dpi` (default) |
+//! | `record` | the columns and the values of flow records | `record` (default) |
 //! | `scheduler` | which worker or backend gets a packet | `scheduler` (default) |
 //! | `traffic` | captures and generators | `capture` (default) |
 //! | `filter` | packet filters in the language of pcap-filter(7) | `filter` (default) |
@@ -73,8 +74,8 @@
 //! * Configurations and rules may get fields in any version, with neutral defaults. End a literal
 //!   with `..` and the base that the type offers: `..LineHashConfig::for_flows(n)`,
 //!   `..EngineConfig::new(mode)`, `..Rule::ANY`, `..SetOptions::default()`.
-//! * `engine::Verdict`, `classifier::Action`, `scheduler::Decision` and `packet::Fill` can be
-//!   matched exhaustively: another variant would be a breaking change, since no caller may overlook
+//! * `engine::Verdict`, `classifier::Action`, `scheduler::Decision`, `packet::Fill`, and `Kind`,
+//!   `Value` and `Group` of [`record`] can be matched exhaustively: another variant would be a breaking change, since no caller may overlook
 //!   it.
 //! * Traits that are implemented outside get methods only with a body.
 //! * Two kinds of code may change in any version: what the feature `papers` adds (`baseline`,
@@ -89,8 +90,8 @@
 //! The defaults suffice for captures, rules, policies and applications. Without them
 //! (`default-features = false`), name what is needed:
 //!
-//! * `apps`, `capture`, `classifier`, `dpi`, `engine`, `filter`, `io`, `packet`, `scheduler`: the
-//!   libraries of the table above.
+//! * `apps`, `capture`, `classifier`, `dpi`, `engine`, `filter`, `io`, `packet`, `record`,
+//!   `scheduler`: the libraries of the table above.
 //! * `concurrent`: a flow table that many threads read.
 //! * `live`: interfaces, through libpcap, a C library.
 //! * `papers`: tables, classifiers and simulators for comparisons.
@@ -113,6 +114,8 @@ pub use flowloom_flow_table as flow_table;
 pub use flowloom_io as io;
 #[cfg(feature = "packet")]
 pub use flowloom_packet as packet;
+#[cfg(feature = "record")]
+pub use flowloom_record as record;
 #[cfg(feature = "scheduler")]
 pub use flowloom_scheduler as scheduler;
 #[cfg(feature = "papers")]

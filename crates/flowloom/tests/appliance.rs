@@ -5,11 +5,11 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use flowloom::engine::record::{Column, Kind, Value};
 use flowloom::engine::{App, Control, EngineConfig, FlowState, Layout, RunReport, Verdict, run};
 use flowloom::flow_key::FlowKey;
 use flowloom::flow_table::{LineHash, LineHashConfig};
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, PacketView, decode};
+use flowloom::record::{Column, Kind, Value};
 use flowloom::scheduler::{DirectHash, WorkerCount};
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 use flowloom::traffic::synth::{Generate, Mix, MixConfig};

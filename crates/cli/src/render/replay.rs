@@ -1,6 +1,6 @@
 //! The result of `replay`.
 
-use flowloom::apps::record::NO_MEMORY;
+use flowloom::record::NO_MEMORY;
 use std::collections::BTreeMap;
 
 use serde::Serialize;

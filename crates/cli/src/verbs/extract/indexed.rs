@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flowloom::apps::accounting::{Accounted, AccountingRecord, EndedBy, community_id};
-use flowloom::apps::record::CommunityId;
 use flowloom::apps::{Accounting, CaptureSink};
 use flowloom::engine::{App as _, Control, PacketSink as _, Released};
 use flowloom::flow_key::FlowKey;
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource as _, PacketView, decode};
+use flowloom::record::CommunityId;
 use flowloom::traffic::capture::{CaptureParts, Input, PartRead, PlanError, SetOptions};
 
 use crate::args::Common;

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use flowloom::engine::record::{Column, Kind, Value, protocol_name};
 use flowloom::engine::{FlowRecord, FlowState};
+use flowloom::record::{Column, Kind, Value, protocol_name};
 
 use crate::render::traffic::{DurationSums, ProtocolSums, SizeSums, SumFigures, TalkerFigures, TalkerRow};
 
