@@ -4,10 +4,10 @@
 use std::str::FromStr;
 
 use flowloom::apps::accounting::Accounted;
-use flowloom::apps::record::{Group, GroupSet, Row, Schema, SchemaColumn};
 use flowloom::apps::{L7Flow, RecordState};
 use flowloom::engine::FlowRecord;
 use flowloom::flow_key::FlowKey;
+use flowloom::record::{Group, GroupSet, Row, Schema, SchemaColumn};
 use flowloom_export::RecordFilter;
 
 use crate::flow_file::Format;

@@ -6,9 +6,9 @@ mod fragments;
 use std::path::PathBuf;
 
 use flowloom::apps::accounting::Accounted;
-use flowloom::apps::record::GroupSet;
 use flowloom::apps::{Accounting, NoState, RecordState, SaveState, TcpFlow};
 use flowloom::engine::{Composed, FlowState, IdleTimeout, MergedParts, RecordSink, merge_parts};
+use flowloom::record::GroupSet;
 
 use crate::args::Common;
 use crate::args::merge::Merge;

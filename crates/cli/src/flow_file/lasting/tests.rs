@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::Command;
 
 use flowloom::apps::accounting::Accounted;
-use flowloom::apps::record::GroupSet;
 use flowloom::engine::EndedBy;
 use flowloom::flow_key::FlowKey;
+use flowloom::record::GroupSet;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::*;

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use flowloom::apps::record::GroupSet;
 use flowloom::apps::{Accounting, Guard, GuardedFlow, GuardedProtocols, L7Options};
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::pages::HugePages;
@@ -14,6 +13,7 @@ use flowloom::engine::{
 use flowloom::flow_table::segments::GrowthLimits;
 use flowloom::packet::DropReason;
 use flowloom::packet::refusal::Refusal;
+use flowloom::record::GroupSet;
 
 use rustix::thread::CapabilitySet;
 

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use flowloom::apps::Accounting;
 use flowloom::apps::accounting::Accounted;
-use flowloom::apps::record::GroupSet;
 use flowloom::engine::{IdleTimeout, MergeError, PartRecord, SavedPart, merge_parts};
+use flowloom::record::GroupSet;
 use flowloom_export::{ArrowWriter, RecordWriter as _, read_fragments};
 use serde::{Deserialize, Serialize};
 

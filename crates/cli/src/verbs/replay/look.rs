@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use flowloom::apps::accounting::fields::FieldMemory;
-use flowloom::apps::record::NO_MEMORY;
 use flowloom::engine::{Control, Fault};
+use flowloom::record::NO_MEMORY;
 use flowloom::traffic::capture::{Input, Notice};
 
 use super::layout::{self, Planned};

@@ -2,12 +2,12 @@
 
 use flowloom::apps::accounting::Accounted;
 use flowloom::apps::accounting::fields::FieldMemory;
-use flowloom::apps::record::GroupSet;
 use flowloom::apps::{
     Accounting, CacheProbe, Firewall, L7Filter, L7Flow, L7Plan, Meter, MeterFlow, NoState, Null,
     RecordState, SaveState, TcpFlow, TcpTracker,
 };
 use flowloom::engine::{App, Endpoints, EngineConfig, RunReport, StartError, run_with};
+use flowloom::record::GroupSet;
 
 use super::firewall::FirewallRole;
 use super::probe::Probe;

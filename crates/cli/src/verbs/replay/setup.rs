@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use flowloom::apps::accounting::fields::{FieldMemory, all_columns};
-use flowloom::apps::record::{Group, GroupSet};
 use flowloom::apps::{L7Plan, MeterFlow, RecordState};
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::pages::HugePages;
@@ -17,6 +16,7 @@ use flowloom::flow_table::segments::GrowthLimits;
 use flowloom::flow_table::{
     BuildError, DHash, DHashConfig, FlowTable, Growing, SigHash, SigHashConfig, Timeouts,
 };
+use flowloom::record::{Group, GroupSet};
 use flowloom::scheduler::registry::{DigestKind, Policy};
 use flowloom::scheduler::{OrderGuarantee, SetupError, Topology, WorkerCount};
 use flowloom::traffic::capture::{CaptureOptions, Input, SetOptions, SetOrder, UnpackLimits};
