@@ -47,6 +47,10 @@ pub struct LoadOptions {
 }
 
 impl Form {
+    /// Every format.
+    pub const ALL: [Self; 7] =
+        [Self::ClassBench, Self::Toml, Self::Iptables, Self::Nft, Self::Cisco, Self::Aws, Self::Kubernetes];
+
     /// Returns the format that a text appears to have: by the extension of its file name, then by
     /// its first words.
     #[must_use]
