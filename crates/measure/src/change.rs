@@ -8,6 +8,7 @@ use crate::stats::{CONFIDENCE, Ratio, Verdict};
 
 /// How the time of a row changed: above 1 the new run takes longer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
     /// The variant.
     pub variant: String,
@@ -18,14 +19,20 @@ pub struct Change {
     /// Unit of both medians.
     pub unit: String,
     /// Median of the base.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub base: f64,
     /// Median of the new run.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub new: f64,
-    /// The ratio of the new median to the base median.
+    /// The new median divided by that of the base: above 1, the new run takes longer; infinite if
+    /// the base took no time.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub change: f64,
     /// Lower end of its interval.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub low: f64,
     /// Upper end of its interval.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub high: f64,
     /// Whether both runs had enough rounds for an interval.
     pub is_sure: bool,
@@ -92,6 +99,7 @@ impl Change {
 
 /// The rows of two reports, matched.
 #[derive(Clone, Debug, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Changes {
     /// Rows in both reports, in the order of the new report.
     pub rows: Vec<Change>,

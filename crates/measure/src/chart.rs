@@ -51,6 +51,7 @@ pub enum ChartError {
 
 /// How an axis divides its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
     /// Equal steps are equal differences.
@@ -78,6 +79,7 @@ impl Scale {
 
 /// One axis of a chart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Axis {
     /// The quantity, with its unit.
     pub label: String,
@@ -99,15 +101,18 @@ impl Axis {
 
 /// Points with a common name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Series {
     /// The name in the legend.
     pub name: String,
     /// The points. For bars, the x value is the number of the category.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<[Option<f64>; 2]>"))]
     pub points: Vec<(f64, f64)>,
     /// Whether points are joined by a line.
     pub joined: bool,
     /// The lower and the upper end of an interval around each point; empty if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<[Option<f64>; 2]>"))]
     pub intervals: Vec<(f64, f64)>,
 }
 
@@ -141,6 +146,7 @@ impl Series {
 /// # Ok::<(), flowloom_measure::chart::ChartError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Chart {
     /// The title.
     pub title: String,

@@ -23,9 +23,10 @@ const SUFFIXES: [&str; 2] = [", near", ", far"];
 
 /// The distances at which rounds were run.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Distances {
-    /// Round-trip times before the first round and after each, in nanoseconds; `None` if one could
-    /// not be measured.
+    /// Round-trip times of a cache line before the first round and after each, in nanoseconds;
+    /// `None` if one could not be measured.
     pub line_round_trips_ns: Vec<Option<f64>>,
     /// The kinds of rounds that have rows, the nearest first: the two most frequent ones, one, or
     /// none.
@@ -40,6 +41,7 @@ pub struct Distances {
 
 /// Rounds at one distance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Kind {
     /// The median of the round trips of this kind, in nanoseconds.
     pub line_round_trip_ns: f64,

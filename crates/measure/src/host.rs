@@ -13,6 +13,7 @@ pub const NOISE_MAX: f64 = 1.25;
 
 /// The machine, as far as figures depend on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Host {
     /// Model name of the processor.
     pub cpu: String,
@@ -30,8 +31,8 @@ pub struct Host {
     /// Spread of a fixed loop: the 95th percentile of its time divided by the 5th. 1 means no
     /// noise.
     pub noise_p95_over_p5: f64,
-    /// Shortest and longest round-trip time of a cache line between the first CPU and others, if
-    /// there are others; the cost of communication depends on it.
+    /// Shortest and longest round-trip time of a cache line between the first CPU and others, in
+    /// nanoseconds, if there are others; the cost of communication depends on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_round_trip_ns: Option<[f64; 2]>,
 }

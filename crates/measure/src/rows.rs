@@ -14,6 +14,7 @@ pub const SCHEMA: &str = "flowloom/bench/1";
 
 /// The program that measured the figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tool {
     /// Version of the program.
     pub version: String,
@@ -21,8 +22,9 @@ pub struct Tool {
     pub git: String,
 }
 
-/// One run: rows with a common host header.
+/// Times of variants that were run in turn, and their ratios: rows with a common host header.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: String,
@@ -30,8 +32,9 @@ pub struct Report {
     pub tool: Tool,
     /// The machine.
     pub host: Host,
-    /// The input, if one description applies to all rows.
+    /// The input, if one description applies to all rows; each bench has its own fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<serde_json::Map<String, Value>>"))]
     pub input: Option<Value>,
     /// Times of single variants.
     pub results: Vec<ResultRow>,
@@ -52,6 +55,7 @@ pub struct Report {
 
 /// Memory of a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryRow {
     /// The table.
     pub variant: String,
@@ -86,6 +90,7 @@ impl MemoryRow {
 
 /// Latencies of packets, measured from the time at which they were due.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyRow {
     /// The layout.
     pub variant: String,
@@ -152,6 +157,7 @@ impl Report {
 
 /// The times of one variant, with every round, so that a reader can compute other statistics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResultRow {
     /// The variant.
     pub variant: String,
@@ -173,8 +179,8 @@ pub struct ResultRow {
     pub p95: f64,
     /// All rounds, in order.
     pub samples: Vec<f64>,
-    /// The median round-trip time of a line between the CPUs in these rounds, in nanoseconds, if
-    /// measured.
+    /// The median round-trip time of a cache line between the CPUs in these rounds, in nanoseconds,
+    /// if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_round_trip_ns: Option<f64>,
 }
@@ -216,6 +222,7 @@ impl ResultRow {
 
 /// The time per item: the fastest round, and the median.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PerItem {
     /// Nanoseconds in the fastest round.
     pub min_ns: f64,
@@ -225,6 +232,7 @@ pub struct PerItem {
 
 /// A comparison: the rival's time divided by Flowloom's, so above 1 Flowloom is faster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RatioRow {
     /// The work.
     pub work: String,
@@ -232,7 +240,8 @@ pub struct RatioRow {
     pub size: u64,
     /// The rival.
     pub rival: String,
-    /// The median of the rounds' ratios.
+    /// The rival's time divided by Flowloom's, as the median of the rounds: above 1, Flowloom is
+    /// faster.
     pub ratio_median: f64,
     /// Lower end of its interval.
     pub ratio_low: f64,
@@ -246,8 +255,8 @@ pub struct RatioRow {
     /// The rival's time per item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub theirs: Option<PerItem>,
-    /// The median round-trip time of a line between the CPUs in these rounds, in nanoseconds, if
-    /// measured.
+    /// The median round-trip time of a cache line between the CPUs in these rounds, in nanoseconds,
+    /// if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_round_trip_ns: Option<f64>,
 }

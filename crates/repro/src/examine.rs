@@ -44,6 +44,7 @@ impl Plan {
 
 /// How an item reacted to a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Noticed {
     /// The verdict changed.
@@ -67,19 +68,23 @@ impl Noticed {
 
 /// A value with and without a mechanism.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Effect {
     /// The value.
     pub name: String,
-    /// Its unit.
+    /// Its unit; empty for a count or ratio.
     pub unit: &'static str,
-    /// With the mechanism.
+    /// The value with the mechanism.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub with: f64,
-    /// Without.
+    /// The value without the mechanism.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub without: f64,
 }
 
 /// A run of an item with a switch turned.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ablation {
     /// The switch.
     pub switch: &'static str,
@@ -100,8 +105,10 @@ pub struct Ablation {
 
 /// A verdict at one value of a guess.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Point {
     /// Value of the guess.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub at: f64,
     /// Whether it is the item's default.
     pub is_default: bool,
@@ -112,10 +119,11 @@ pub struct Point {
 
 /// The verdicts for the values of a guess.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sweep {
     /// The guess.
     pub guess: &'static str,
-    /// Its unit.
+    /// Its unit; empty for a choice.
     pub unit: &'static str,
     /// Description of the guess.
     pub about: &'static str,

@@ -17,6 +17,7 @@ use crate::variation::{Guess, Switch};
 
 /// How the figures of an item are obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Fidelity {
     /// Timed or counted on this machine.
@@ -43,6 +44,7 @@ impl Fidelity {
 
 /// The amount of work of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
     /// Just enough to verify that it runs: about a second, even in a debug build. Bands of timed
@@ -157,6 +159,7 @@ impl ItemError {
 
 /// The result for the paper's claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
     /// The claim agrees with Flowloom's results.
@@ -247,6 +250,7 @@ impl Verdict {
 
 /// The result of running an item.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outcome {
     /// Numbers, the most important first.
     pub values: Vec<Value>,

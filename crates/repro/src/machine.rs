@@ -8,6 +8,7 @@ use serde::Serialize;
 
 /// The machine, the compiler and the day of a reproduction; what cannot be read is missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Machine {
     /// Memory in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -16,6 +16,7 @@ pub const SCHEMA: &str = "flowloom/reproduce/1";
 
 /// One item that was run.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Record {
     /// The item.
     pub id: &'static str,
@@ -62,8 +63,10 @@ impl Record {
     }
 }
 
-/// Items that ran with a common header.
+/// Items of the papers that ran with a common header. Verdicts concern the papers, bands concern
+/// Flowloom's values.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reproduction {
     /// [`SCHEMA`].
     pub schema: &'static str,

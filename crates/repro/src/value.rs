@@ -6,10 +6,13 @@ use crate::page;
 
 /// The range in which a value of Flowloom must lie.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Band {
-    /// Minimum value.
+    /// Minimum value; infinite, which is null in JSON, for no limit.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub low: f64,
-    /// Maximum value.
+    /// Maximum value; infinite, which is null in JSON, for no limit.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub high: f64,
 }
 
@@ -38,6 +41,7 @@ impl Band {
 
 /// The kind of limit that the paper states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
     /// "Fewer than", "less than".
@@ -70,19 +74,24 @@ impl Bound {
 
 /// The interval of a value over several seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interval {
     /// Lower end.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub low: f64,
     /// Upper end.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub high: f64,
     /// Number of seeds.
     pub draws: u32,
     /// The probability that such an interval contains the true median.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub confidence: f64,
 }
 
 /// One number of an item.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Value {
     /// The quantity.
     pub name: String,
@@ -93,6 +102,7 @@ pub struct Value {
     /// The kind of limit, if the paper's value is one; `None` for an exact value or none.
     pub paper_bound: Option<Bound>,
     /// Flowloom's value; the median over several seeds.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub ours: f64,
     /// The interval over several seeds; `None` for a single seed.
     #[serde(skip_serializing_if = "Option::is_none")]

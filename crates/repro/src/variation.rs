@@ -7,6 +7,7 @@
 
 /// The kind of change that a [`Switch`] makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A mechanism of the paper, which is switched off.
