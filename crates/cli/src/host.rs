@@ -2,14 +2,17 @@
 
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::topology::{allowed_cpus, model_name};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::Failure;
 
 /// The program.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub(crate) struct Tool {
+    /// Its version.
     version: &'static str,
+    /// The commit it was built from, or unknown.
     git: &'static str,
 }
 
@@ -24,10 +27,13 @@ impl std::fmt::Display for Tool {
 }
 
 /// The machine, and the parts of it that the run uses.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub(crate) struct Host {
+    /// Model of the processor, or unknown.
     pub(crate) cpu: String,
+    /// CPUs that this process may use; 0 if unknown.
     pub(crate) cpus_allowed: usize,
+    /// Instruction set for comparing a bucket of the table: scalar, or one of the processor's.
     pub(crate) isa: String,
 }
 

@@ -79,6 +79,7 @@ fn run() -> Result<Status, Failure> {
         | Verb::Merge(_)
         | Verb::Compare(_)
         | Verb::Doctor
+        | Verb::Schema(_)
         | Verb::Completions(_)
         | Verb::Man(_) => signals::start(false),
         Verb::Generate(ref generate) => signals::start(generate.is_trace()),
@@ -100,6 +101,7 @@ fn run() -> Result<Status, Failure> {
         Verb::Reproduce(verb) => verbs::reproduce::run(verb, &arguments.common),
         Verb::Compare(verb) => verbs::compare::run(verb, &arguments.common),
         Verb::Doctor => verbs::doctor::run(&arguments.common),
+        Verb::Schema(verb) => verbs::schema::run(verb, &arguments.common),
         Verb::Completions(verb) => verbs::shell::completions(verb),
         Verb::Man(verb) => verbs::shell::man(verb),
     }

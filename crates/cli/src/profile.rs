@@ -33,17 +33,27 @@ struct Flow {
 }
 
 /// Counts of packets by their protocols.
-#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, schemars::JsonSchema, serde::Serialize)]
 pub(crate) struct Layers {
+    /// Packets with an IPv4 key.
     pub(crate) ipv4: u64,
+    /// Packets with an IPv6 key.
     pub(crate) ipv6: u64,
+    /// TCP.
     pub(crate) tcp: u64,
+    /// UDP.
     pub(crate) udp: u64,
+    /// SCTP.
     pub(crate) sctp: u64,
+    /// ICMP, for IPv4 or IPv6.
     pub(crate) icmp: u64,
+    /// Any other transport.
     pub(crate) other_transport: u64,
+    /// Packets in a VLAN.
     pub(crate) in_vlan: u64,
+    /// Fragments other than the first.
     pub(crate) later_fragments: u64,
+    /// Packets whose IPv4 header checksum is wrong.
     pub(crate) bad_ipv4_checksum: u64,
 }
 
@@ -104,9 +114,11 @@ pub(crate) struct TopFlow {
 }
 
 /// A fitted skew of packets over flows.
-#[derive(Clone, Copy, Debug, serde::Serialize)]
+#[derive(Clone, Copy, Debug, schemars::JsonSchema, serde::Serialize)]
 pub(crate) struct Zipf {
+    /// Exponent of the fitted power law; 0 if all flows are equal.
     pub(crate) exponent: f64,
+    /// Share of the variance that the fit explains, 0 to 1.
     pub(crate) r_squared: f64,
 }
 

@@ -11,7 +11,7 @@ const VERBS: [(&str, &[&str]); 5] = [
     ("Live interfaces", &["bridge", "send"]),
     ("Measuring", &["doctor", "bench", "compare"]),
     ("Research", &["simulate", "reproduce", "generate"]),
-    ("Other", &["completions", "man", "help"]),
+    ("Other", &["schema", "completions", "man", "help"]),
 ];
 
 /// An option: its name, and whether `-h` shows it.

@@ -19,6 +19,7 @@ pub(crate) mod reproduce;
 pub(crate) mod rules;
 pub(crate) mod save;
 pub(crate) mod scheduler;
+pub(crate) mod schema;
 pub(crate) mod send;
 pub(crate) mod shell;
 pub(crate) mod simulate;
@@ -175,6 +176,8 @@ pub(crate) enum Verb {
     Compare(compare::Compare),
     /// Check whether this machine gives meaningful measurements
     Doctor,
+    /// Print the JSON schema of a result
+    Schema(schema::SchemaOf),
     /// Print a completion script for a shell
     Completions(shell::Completions),
     /// Write manual pages into a directory

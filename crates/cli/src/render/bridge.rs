@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use flowloom::apps::ProtocolCounts;
 use flowloom::engine::{DecisionCounts, FlowState, WireRun};
 use flowloom::packet::wire::PortCounts;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::reasons::NoResult;
@@ -12,39 +13,57 @@ use super::verdicts::FirewallFigures;
 use super::{Report, bytes, counted, grouped};
 use crate::host::Tool;
 
-/// The results of a bridge.
-#[derive(Debug, Serialize)]
+/// Frames between two interfaces, or packets of a queue. Numbers are in base units: frames,
+/// packets, bytes.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct BridgeResult {
     schema: &'static str,
+    /// The program.
     tool: Tool,
+    /// Duration of the run.
     seconds: f64,
+    /// Processor time of all workers; null if the system does not report it.
     busy_seconds: Option<f64>,
+    /// The ports in the order of the arguments.
     ports: Vec<PortFigures>,
+    /// Received frames by decision.
     frames: FrameFigures,
     #[serde(flatten)]
     no_result: NoResult,
+    /// Flows and their records.
     flows: FlowFigures,
+    /// Results of the firewall; only with --rules.
     #[serde(skip_serializing_if = "Option::is_none")]
     firewall: Option<FirewallFigures>,
-    /// Only with labels.
+    /// Labelled flows; only with --l7.
     #[serde(skip_serializing_if = "Option::is_none")]
     protocols: Option<Vec<LabelFigures>>,
-    /// Each received frame was sent, refused, or dropped for a counted reason.
+    /// Whether every received frame was sent, refused, or dropped for a counted reason.
     balanced: bool,
+    /// The reason why the bridge ended early; null if it was stopped.
     fault: Option<String>,
 }
 
 /// The counters of one port.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 struct PortFigures {
+    /// The interface, tap:NAME or queue:N.
     interface: String,
+    /// Frames received.
     received: u64,
+    /// Bytes of these frames.
     received_bytes: u64,
+    /// Received frames that left by the port.
     sent: u64,
+    /// Bytes of these frames.
     sent_bytes: u64,
+    /// Frames that the port refused to send: its queue is full, it is down, or they exceed its MTU.
     refused: u64,
+    /// Answers and other frames that left by the port in addition.
     added: u64,
+    /// Such frames that the port refused.
     added_refused: u64,
+    /// Frames that the kernel or the card dropped before they were received.
     missed: u64,
 }
 
@@ -65,18 +84,29 @@ impl PortFigures {
 }
 
 /// Frames by their treatment.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 struct FrameFigures {
+    /// All received frames.
     received: u64,
+    /// Frames that rules and labels let pass.
     passed: u64,
+    /// Frames without a flow that passed.
     passed_without_flow: u64,
+    /// Frames that passed because the flow table was full.
     passed_at_full_table: u64,
+    /// Frames that rules or labels denied.
     denied: u64,
+    /// Denied frames whose sender got an answer.
     answered: u64,
+    /// Frames without a flow that were dropped.
     dropped_without_flow: u64,
+    /// Frames dropped because the flow table was full.
     dropped_at_full_table: u64,
+    /// Frames whose judgement failed by a bug, and that passed.
     passed_at_panic: u64,
+    /// Frames whose judgement failed by a bug, and that were dropped.
     dropped_at_panic: u64,
+    /// Frames lost because the bridge ended with a fault.
     lost: u64,
 }
 
@@ -116,20 +146,28 @@ impl FrameFigures {
 }
 
 /// The flows of a protocol, and the packets denied for it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 struct LabelFigures {
+    /// Name of the pattern.
     name: &'static str,
+    /// Flows that first got this label.
     flows: u64,
+    /// Packets denied for this label.
     denied: u64,
 }
 
 /// Flows and their records.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 struct FlowFigures {
+    /// Flows begun.
     begun: u64,
+    /// Records ended by the timeout.
     expired: u64,
+    /// Flows evicted from a full table.
     evicted: u64,
+    /// Records written.
     records: u64,
+    /// Records that the destination did not take.
     records_lost: u64,
 }
 

@@ -1,42 +1,67 @@
 //! The result of `classify`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rules::{FamilyResult, RuleLine};
+use super::schema::rule_forms;
 use super::{Report, bytes, counted, grouped, percent};
 
 /// A rule and the number of packets that match it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct RuleHits {
+    /// Packets.
     pub(crate) packets: u64,
+    /// The rule.
     pub(crate) rule: RuleLine,
 }
 
-/// The document of `classify`.
-#[derive(Debug, Serialize)]
+/// Rules that match the packets of captures or header traces.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct ClassifyResult {
     pub(crate) schema: &'static str,
+    /// File of the rules.
     pub(crate) rules_path: String,
+    /// Format of the rule file.
+    #[schemars(extend("enum" = rule_forms()))]
     pub(crate) form: &'static str,
+    /// Rules.
     pub(crate) rules: u64,
+    /// Packets or headers read.
     pub(crate) packets: u64,
+    /// Packets without a known header.
     pub(crate) undecoded: u64,
+    /// Packets that are later fragments and therefore have no ports.
     pub(crate) later_fragments: u64,
+    /// Lookups that found a rule.
     pub(crate) matched: u64,
+    /// Lookups that found none.
     pub(crate) unmatched: u64,
     /// Rules that no packet matches.
     pub(crate) unused: u64,
+    /// Rules with the most packets.
     pub(crate) top: Vec<RuleHits>,
+    /// Rules that no packet matched, up to the requested number.
     pub(crate) unused_listed: Vec<RuleLine>,
+    /// Whether each answer was checked by linear search.
     pub(crate) verified: bool,
+    /// Number of answers that differed.
     pub(crate) wrong: u64,
+    /// The first of them, as text; null if none did.
     pub(crate) first_wrong: Option<String>,
+    /// Instruction set of the lookups.
     pub(crate) isa: String,
+    /// Processor time of a lookup.
     pub(crate) ns_per_lookup: f64,
+    /// Time to build the classifier.
     pub(crate) build_seconds: f64,
+    /// The classifier of IPv4 rules.
     pub(crate) classifier_v4: FamilyResult,
+    /// The classifier of IPv6 rules.
     pub(crate) classifier_v6: FamilyResult,
+    /// Whether a signal ended the run.
     pub(crate) interrupted: bool,
+    /// Error that ended the input, if any.
     pub(crate) fault: Option<String>,
 }
 

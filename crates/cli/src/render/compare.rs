@@ -3,29 +3,39 @@
 use flowloom_measure::Verdict;
 use flowloom_measure::change::{Change, Changes};
 use flowloom_measure::chart::{Axis, Chart, Series};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Report;
 use super::save::{Named, Table};
 
-/// The document of `compare`; `docs/schema/compare-1.json` describes it.
-#[derive(Debug, Serialize)]
+/// Changes between two saved results of a bench.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct CompareResult {
     schema: &'static str,
+    /// Rows that both results have.
     rows: Vec<Row>,
+    /// Rows that only the base has.
     only_base: Vec<String>,
+    /// Rows that only the new result has.
     only_new: Vec<String>,
+    /// Rows shown to be slower.
     slower: u64,
+    /// Rows shown to be faster.
     faster: u64,
+    /// Percentage by which a row may be slower; null if not requested.
     fail_above_percent: Option<f64>,
-    /// Rows that are slower by more than that percentage.
+    /// Rows shown to be slower by more than `fail_above_percent`.
     pub(crate) failed: u64,
 }
 
-#[derive(Debug, Serialize)]
+/// How the time of a row changed.
+#[derive(Debug, JsonSchema, Serialize)]
 struct Row {
     #[serde(flatten)]
     change: Change,
+    /// Conclusion from the interval.
+    #[schemars(extend("enum" = ["faster", "slower", "no difference shown", "too few rounds to tell"]))]
     verdict: String,
 }
 

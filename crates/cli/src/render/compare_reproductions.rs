@@ -1,6 +1,7 @@
 //! The result of `compare` on two reproductions.
 
 use flowloom_repro::page::number;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -10,31 +11,44 @@ use super::{Report, counted};
 /// The relative change that counts for a value without an interval.
 const CHANGE: f64 = 0.1;
 
-/// The document; `docs/schema/compare-reproductions-1.json` describes it.
-#[derive(Debug, Serialize)]
+/// Differences between two saved results of reproduce.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct CompareReproductions {
     schema: &'static str,
+    /// Items that both results have.
     verdicts: Vec<Verdicts>,
+    /// Values whose intervals do not overlap; a value without an interval counts as a range of a
+    /// tenth around it.
     values: Vec<Values>,
+    /// Items that only the base has.
     only_base: Vec<String>,
+    /// Items that only the new result has.
     only_new: Vec<String>,
     /// Items whose verdicts differ.
     pub(crate) changed: u64,
 }
 
-#[derive(Debug, Serialize)]
+/// The verdicts on an item.
+#[derive(Debug, JsonSchema, Serialize)]
 struct Verdicts {
+    /// The item.
     item: String,
+    /// Its verdict in the base.
     base: String,
+    /// Its verdict in the new result.
     new: String,
 }
 
 /// A value whose two intervals do not overlap.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 struct Values {
+    /// The item.
     item: String,
+    /// The value.
     name: String,
+    /// In the base.
     base: f64,
+    /// In the new result.
     new: f64,
 }
 

@@ -1,30 +1,44 @@
 //! The results of `rules minimise` and `rules diff`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rules::RuleLine;
+use super::schema::{rule_forms, verdicts};
 use super::{Report, counted, grouped};
 
 /// A rule that was removed.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct LeftOutResult {
+    /// The reason why it has no effect.
+    #[schemars(extend("enum" = ["unreached", "redundant"]))]
     pub(crate) why: &'static str,
+    /// The rule.
     pub(crate) rule: RuleLine,
 }
 
-/// Rules that were kept because the analysis reached its limit.
-#[derive(Debug, Serialize)]
+/// Rules that have no effect.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct MinimiseResult {
     pub(crate) schema: &'static str,
+    /// The rules.
     pub(crate) path: String,
+    /// Format of the file.
+    #[schemars(extend("enum" = rule_forms()))]
     pub(crate) form: &'static str,
+    /// Rules of the file.
     pub(crate) rules: u64,
+    /// Remaining rules.
     pub(crate) kept: u64,
+    /// Rules that no packet reaches.
     pub(crate) unreached: u64,
+    /// Rules whose packets later rules decide in the same way.
     pub(crate) redundant: u64,
-    /// Rules that were kept because the work reached its limit.
+    /// Rules that were kept because the limit of steps was reached.
     pub(crate) undecided: u64,
+    /// Path of the written rules; null if not written.
     pub(crate) output: Option<String>,
+    /// Omitted rules, up to the requested number.
     pub(crate) listed: Vec<LeftOutResult>,
 }
 
@@ -63,30 +77,40 @@ impl Report for MinimiseResult {
 }
 
 /// The decision of one rule set about a packet.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct SideResult {
+    /// Action for the packet.
+    #[schemars(extend("enum" = verdicts()))]
     pub(crate) action: &'static str,
     /// The deciding rule; null if there is none.
     pub(crate) rule: Option<RuleLine>,
 }
 
 /// A packet that two rule sets decide differently.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct DifferenceResult {
+    /// The packet, with the fields that affect the decision.
     pub(crate) packet: String,
+    /// Action of the first rule set.
     pub(crate) first: SideResult,
+    /// Action of the second rule set.
     pub(crate) second: SideResult,
 }
 
-/// The document of `rules diff` and `rules equivalent`.
-#[derive(Debug, Serialize)]
+/// Packets that two rule sets decide differently.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct DiffResult {
     pub(crate) schema: &'static str,
+    /// The first rule set.
     pub(crate) first: String,
+    /// The second rule set.
     pub(crate) second: String,
-    /// Null if the analysis reached its limit.
+    /// Whether both make the same decision for every packet; null if the limit of steps was
+    /// reached.
     pub(crate) equivalent: Option<bool>,
+    /// Whether the limit of steps was reached before all packets were compared.
     pub(crate) undecided: bool,
+    /// Packets that are decided differently, one per pair of rules, up to the requested number.
     pub(crate) listed: Vec<DifferenceResult>,
 }
 

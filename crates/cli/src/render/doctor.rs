@@ -1,12 +1,13 @@
 //! The result of `doctor`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Report;
 use crate::host::Tool;
 
 /// The rating of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum State {
     Ok,
@@ -29,11 +30,15 @@ impl State {
 }
 
 /// One property of the machine.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct Check {
+    /// The property.
     name: &'static str,
+    /// What the finding means for measurements.
     pub(crate) state: State,
+    /// The finding.
     pub(crate) found: String,
+    /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<&'static str>,
 }
@@ -54,12 +59,15 @@ impl Check {
     }
 }
 
-/// The document of `doctor`; `docs/schema/doctor-1.json` describes it.
-#[derive(Debug, Serialize)]
+/// Whether measurements on a machine are meaningful.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct DoctorResult {
     schema: &'static str,
+    /// The program.
     tool: Tool,
+    /// The examined properties.
     checks: Vec<Check>,
+    /// What all findings mean for measurements.
     verdict: &'static str,
 }
 

@@ -4,20 +4,27 @@ use std::collections::BTreeMap;
 
 use flowloom::packet::EncapsulationCounts;
 use flowloom::packet::census::Tally;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{counted, grouped};
 
 /// The number of packets, and the first ones.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 struct Figures {
+    /// Number of these packets.
     packets: u64,
+    /// Numbers of the first of them, counted from 1 over all captures.
     first_packets: Vec<u64>,
 }
 
-#[derive(Debug, Serialize)]
+/// One kind of tunnel and one reason.
+#[derive(Debug, JsonSchema, Serialize)]
 struct NotFollowed {
+    /// Name of the tunnel.
     kind: &'static str,
+    /// `not_asked` without --decap, or the reason why the contents have no key, as in
+    /// `not_tracked`.
     reason: &'static str,
     #[serde(skip)]
     in_words: String,
@@ -25,22 +32,34 @@ struct NotFollowed {
     figures: Figures,
 }
 
-#[derive(Debug, Serialize)]
+/// An unknown number.
+#[derive(Debug, JsonSchema, Serialize)]
 struct Unfamiliar {
+    /// The number as text, with its name if well known.
     what: String,
+    /// The field that contains the number.
+    #[schemars(extend("enum" = ["ether_type", "link_control", "snap", "ppp", "mpls", "ip_protocol", "link_type"]))]
     layer: &'static str,
+    /// The number; for snap, the organisation and its type.
     number: u64,
     #[serde(flatten)]
     figures: Figures,
 }
 
 /// The part of the JSON document about encapsulations.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct Encapsulations {
+    /// Followed encapsulations, by name: link types other than Ethernet, tags other than those of
+    /// IEEE 802.1Q, and with --decap tunnels. A packet counts once for each.
     #[serde(rename = "encapsulations")]
     followed: BTreeMap<&'static str, Figures>,
+    /// Tunnels that were not followed, the most frequent first. Without --decap, only `inspect`
+    /// counts those behind UDP ports.
     tunnel_not_followed: Vec<NotFollowed>,
+    /// Unknown numbers at which the decoder stopped, the most frequent first. Packets of an unknown
+    /// IP protocol have a key.
     unknown: Vec<Unfamiliar>,
+    /// Packets with unknown numbers beyond the listed ones.
     unknown_others: u64,
 }
 

@@ -1,39 +1,50 @@
 //! The result of `extract`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Report, bytes, counted, some_of};
 use crate::host::Tool;
 
-/// The document of `extract`; `docs/schema/extract-1.json` describes it.
-#[derive(Debug, Serialize)]
+/// The packets of selected flows that were written to a capture.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct ExtractResult {
     pub(crate) schema: &'static str,
+    /// The program.
     pub(crate) tool: Tool,
+    /// The captures in the order in which they were named.
     pub(crate) inputs: Vec<String>,
+    /// The file that was written.
     pub(crate) output: String,
     /// Records that matched --where and --flow, if one of these was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) records: Option<u64>,
     /// Distinct keys of the packets written.
     pub(crate) flows: u64,
+    /// Packets that --from and --to select.
     pub(crate) packets_read: u64,
+    /// Packets that were written.
     pub(crate) packets: u64,
+    /// Their bytes.
     pub(crate) bytes_captured: u64,
-    /// Present with --index.
+    /// The use of the index; only with --index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) index: Option<IndexFigures>,
+    /// Notes about the captures.
     pub(crate) notices: Vec<String>,
+    /// Whether a signal ended the run.
     pub(crate) interrupted: bool,
+    /// Error that ended the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fault: Option<String>,
 }
 
 /// The use of an index.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct IndexFigures {
+    /// The file of the index.
     pub(crate) path: String,
-    /// This run created the index.
+    /// Whether this run created the index.
     pub(crate) made: bool,
     /// Number of parts of the capture.
     pub(crate) parts: u64,

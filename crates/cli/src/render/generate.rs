@@ -1,17 +1,23 @@
 //! The result of `generate`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Report, bytes, counted, grouped};
 
-/// The document of `generate rules` and `generate headers`.
-#[derive(Debug, Serialize)]
+/// A generated rule set, or headers for one.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct MadeResult {
     pub(crate) schema: &'static str,
+    /// File that was written.
     pub(crate) path: String,
+    /// Description of its contents.
     pub(crate) what: String,
+    /// Seed.
     pub(crate) seed: u64,
+    /// Rules or headers.
     pub(crate) lines: u64,
+    /// Bytes written.
     pub(crate) bytes: u64,
 }
 
@@ -35,16 +41,23 @@ impl Report for MadeResult {
     }
 }
 
-/// The document of `generate trace`.
-#[derive(Debug, Serialize)]
+/// A generated capture. Numbers are in base units: packets, bytes, seconds.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct GenerateResult {
     pub(crate) schema: &'static str,
+    /// Path of the written file.
     pub(crate) path: String,
+    /// Description of the generated traffic.
     pub(crate) what: String,
+    /// The seed; the same seed gives the same bytes on every machine.
     pub(crate) seed: u64,
+    /// Packets in it.
     pub(crate) packets: u64,
+    /// Sum of the packets' lengths on the wire, in bytes.
     pub(crate) bytes_on_wire: u64,
+    /// Sum of the packets' captured lengths, in bytes.
     pub(crate) bytes_captured: u64,
+    /// Time to generate and write it, in seconds.
     pub(crate) seconds: f64,
 }
 
@@ -79,18 +92,28 @@ impl Report for GenerateResult {
     }
 }
 
-/// The document of `generate weblog`.
-#[derive(Debug, Serialize)]
+/// A generated log or trace. Numbers are in base units: records, seconds.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct WeblogResult {
     pub(crate) schema: &'static str,
+    /// Path of the written file.
     pub(crate) path: String,
+    /// Its format.
+    #[schemars(extend("enum" = ["clf", "tsv", "csv", "oracle-general"]))]
     pub(crate) form: &'static str,
+    /// The model of the sessions.
     pub(crate) model: &'static str,
+    /// Concurrent sessions.
     pub(crate) overlap: u32,
+    /// The seed; the same seed gives the same bytes on every machine.
     pub(crate) seed: u64,
+    /// Requests of a log, accesses of a trace.
     pub(crate) records: u64,
+    /// Clients of a log, sessions of a trace.
     pub(crate) keys: u64,
+    /// Time from the first record to the last, in seconds.
     pub(crate) span_s: f64,
+    /// Time to generate and write it, in seconds.
     pub(crate) seconds: f64,
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use flowloom::packet::EncapsulationCounts;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::encapsulations::Encapsulations;
@@ -12,44 +13,77 @@ use crate::args::decoding::DecodingOptions;
 use crate::args::inspect::Inspect;
 use crate::profile::{Layers, Profile, Zipf};
 
-/// The document of `inspect`; `docs/schema/inspect-1.json` describes it.
-#[derive(Debug, Serialize)]
+/// Contents of captures. Numbers are in base units: packets, bytes, nanoseconds; seconds if the
+/// name states so.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct InspectResult {
     schema: &'static str,
+    /// The captures read, in reading order; the last one may have been read only in part.
     files: Vec<FileFigures>,
+    /// Packets.
     packets: u64,
+    /// Sum of the packets' lengths on the wire, in bytes, as the captures state them.
     bytes_on_wire: u64,
+    /// Sum of the packets' captured lengths, in bytes.
     bytes_captured: u64,
+    /// Earliest packet time, in nanoseconds since 1970.
     first_ns: u64,
+    /// Latest packet time, in nanoseconds since 1970.
     last_ns: u64,
+    /// Packets with a flow key: packets less the sum of `not_tracked`.
     decoded: u64,
+    /// Packets without a flow key, by reason; reasons without packets are omitted.
     not_tracked: BTreeMap<&'static str, u64>,
+    /// Packets not tracked as unsupported, by link type in words.
     unsupported_links: BTreeMap<String, u64>,
+    /// Packets with fewer captured bytes than bytes on the wire.
     cut_packets: u64,
+    /// Packets whose time was up to a minute before an earlier packet's.
     time_backwards: u64,
+    /// Packets whose time stamp is more than ten years ahead or more than a minute behind.
     time_outliers: u64,
+    /// Large steps of the time on which three consecutive packets agreed.
     time_steps: u64,
+    /// Median length on the wire, in bytes.
     size_p50: u64,
+    /// 95th percentile of the length on the wire, in bytes.
     size_p95: u64,
+    /// Packets in the fullest second of packet time.
     peak_packets_per_second: u64,
+    /// Packets with a flow key, by protocol.
     layers: Layers,
+    /// Flows: distinct keys.
     flows: u64,
+    /// Number of flows if an idle time longer than `timeout_ns` ends a flow.
     flows_by_timeout: u64,
+    /// The idle time, in nanoseconds of packet time.
     timeout_ns: u64,
+    /// Maximum number of simultaneous flows with the timeout.
     concurrent_peak: u64,
+    /// Time of this event, in nanoseconds since 1970.
     concurrent_peak_at_ns: u64,
+    /// Median number of packets of a flow.
     packets_per_flow_p50: u64,
+    /// 95th percentile of the number of packets of a flow.
     packets_per_flow_p95: u64,
+    /// Packets of the largest flow.
     packets_per_flow_max: u64,
+    /// Flows, by the timeout, that began in the fullest second of packet time.
     new_flows_peak_per_second: u64,
+    /// Skew of packets over flows, fitted by rank; null for too few flows.
     zipf: Option<Zipf>,
+    /// The largest flows by packets, up to the number of --top, which defaults to one.
     top_flows: Vec<TopFigures>,
     #[serde(flatten)]
     encapsulations: Encapsulations,
+    /// Possible uses of the capture.
     fit: Vec<Fit>,
+    /// The reasons why packets have no flow key; only with --why, and if there are such packets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     why: Vec<Why>,
+    /// Whether a signal ended the reading.
     interrupted: bool,
+    /// Error that ended reading before the end of the input, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
     #[serde(skip)]
@@ -64,35 +98,56 @@ pub(crate) struct InspectResult {
 }
 
 /// One capture.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct FileFigures {
+    /// Its path as given or found; - for standard input.
     pub(crate) path: String,
+    /// Description of its format, including the compression.
     pub(crate) format: String,
+    /// Sections: 1 for classic pcap.
     pub(crate) sections: u64,
+    /// Interfaces it declares.
     pub(crate) interfaces: u64,
+    /// Link types of its interfaces, each once, by number and name.
     pub(crate) link_types: Vec<String>,
+    /// Size of the file in bytes; 0 if it is not a regular file.
     pub(crate) bytes: u64,
+    /// SHA-256 of the file on disk, in hexadecimal; null if it is not a regular file.
     pub(crate) sha256: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+/// One flow.
+#[derive(Debug, JsonSchema, Serialize)]
 struct TopFigures {
+    /// Its key as text: both ends and the protocol.
     flow: String,
+    /// Its packets, both directions.
     packets: u64,
+    /// Their lengths on the wire, in bytes.
     bytes_on_wire: u64,
 }
 
-#[derive(Debug, Serialize)]
+/// One judgement.
+#[derive(Debug, JsonSchema, Serialize)]
 struct Fit {
+    /// The use.
+    #[schemars(extend("enum" = ["table", "scheduling"]))]
     experiment: &'static str,
+    /// How well the capture suits it.
+    #[schemars(extend("enum" = ["good", "poor", "no"]))]
     verdict: &'static str,
+    /// The reason, in words.
     why: String,
 }
 
-#[derive(Debug, Serialize)]
+/// One reason.
+#[derive(Debug, JsonSchema, Serialize)]
 struct Why {
+    /// The reason, as in `not_tracked`.
     reason: &'static str,
+    /// Packets without a key for it.
     packets: u64,
+    /// Numbers of the first of them, counted from 1 over all captures.
     first_packets: Vec<u64>,
 }
 

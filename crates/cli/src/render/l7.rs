@@ -1,5 +1,6 @@
 //! The labels of `replay --app l7`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{bytes, counted, grouped, of_many, percent};
@@ -8,41 +9,52 @@ use super::{bytes, counted, grouped, of_many, percent};
 const LINES_MAX: usize = 24;
 
 /// The protocols of the flows of a run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct L7Figures {
     /// Number of patterns.
     pub(crate) patterns: u64,
     /// Bytes of the scanner's tables.
     pub(crate) table_bytes: u64,
-    /// Flows that a pattern matched, flows without a match in the packets examined, and flows that
-    /// ended before either.
+    /// Flows that a pattern matched.
     pub(crate) matched: u64,
+    /// Flows whose first data packets match no pattern.
     pub(crate) no_match: u64,
+    /// Flows that ended before a decision.
     pub(crate) no_match_yet: u64,
+    /// Data packets that were examined.
     pub(crate) inspected_packets: u64,
-    /// Bytes examined in sequence, each counted once.
+    /// Bytes that were put in sequence and examined, each counted once.
     pub(crate) inspected_bytes: u64,
-    /// Bytes passed to the scanner; more than `inspected_bytes` when it rescans.
+    /// Bytes passed to the scanner; with --l7-rescan, each byte counts again at every packet.
     pub(crate) scanned_bytes: u64,
+    /// Bytes that arrived again, in undecided flows.
     pub(crate) overlap_bytes: u64,
+    /// Bytes that were missing and skipped, in undecided flows.
     pub(crate) gap_bytes: u64,
-    /// Windows and buffers reclaimed because all were in use, and directions that lost theirs.
+    /// Windows and buffers that were reclaimed because all were in use.
     pub(crate) windows_taken_back: u64,
+    /// Directions without a label because their window or buffer was reclaimed.
     pub(crate) directions_lost: u64,
-    /// Sorted by number of flows; flows without a label are not included.
+    /// The identified protocols, most flows first; flows without a label are not among them.
     pub(crate) protocols: Vec<ProtocolFigures>,
 }
 
 /// The flows of one protocol.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct ProtocolFigures {
+    /// The pattern's name.
     pub(crate) name: &'static str,
+    /// Flows of that name.
     pub(crate) flows: u64,
-    /// Number of these flows for each confidence of the label.
+    /// Flows among these whose match is weak, or whose other side contradicts it.
     pub(crate) guess: u64,
+    /// Flows among these with one matching direction, which the other does not contradict.
     pub(crate) one_side: u64,
+    /// Flows among these with two matching directions.
     pub(crate) both_sides: u64,
+    /// All their packets.
     pub(crate) packets: u64,
+    /// All their bytes.
     pub(crate) bytes_on_wire: u64,
 }
 

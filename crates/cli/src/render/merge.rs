@@ -1,6 +1,7 @@
 //! The result of `merge`.
 
 use flowloom::engine::{FlowState, MergedParts};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::encapsulations::Encapsulations;
@@ -11,44 +12,69 @@ use crate::host::Tool;
 use crate::part_file::Settings;
 
 /// The sums over merged parts.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct MergeResult {
     schema: &'static str,
+    /// The program.
     tool: Tool,
+    /// Application of the parts.
     app: String,
+    /// Idle packet time, in nanoseconds, that ends a flow; null for never.
     idle_timeout_ns: Option<u64>,
+    /// Maximum duration of an accounting record in packet time, in nanoseconds; null means no
+    /// limit.
     active_timeout_ns: Option<u64>,
+    /// Options by which the parts decoded packets.
     decoding: Vec<String>,
+    /// Options by which the parts selected packets.
     selection: Vec<String>,
+    /// The parts, in order.
     parts: Vec<PartFigures>,
+    /// Packets of all parts.
     packets: u64,
+    /// Sum of the packets' lengths on the wire, in bytes.
     bytes_on_wire: u64,
+    /// Sum of the packets' captured lengths, in bytes.
     bytes_captured: u64,
+    /// Packets with a flow key.
     decoded: u64,
+    /// Packets that the application completed.
     processed: u64,
     #[serde(flatten)]
     no_result: NoResult,
     #[serde(flatten)]
     encapsulations: Encapsulations,
+    /// Flows: distinct keys.
     flows: u64,
+    /// Flows inserted, by all parts.
     flows_begun: u64,
+    /// Flows that continue from one part to the next, each time.
     flows_joined: u64,
-    /// The records that --where selected.
+    /// The records that were written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) records: Option<RecordFigures>,
+    /// Time of the first packet, in nanoseconds since 1970; 0 without packets.
     first_ns: u64,
+    /// Latest packet time, in nanoseconds since 1970; 0 without packets.
     last_ns: u64,
+    /// Digest of all flow records, in hexadecimal: that of a run over the whole input.
     digest: String,
 }
 
 /// One part.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct PartFigures {
+    /// File of the part.
     pub(crate) path: String,
+    /// Number of the part among all parts, as K/N; null if the parts have none.
     pub(crate) part: Option<String>,
+    /// Captures of the part.
     pub(crate) inputs: Vec<String>,
+    /// Its packets.
     pub(crate) packets: u64,
+    /// Time of its first packet, in nanoseconds since 1970.
     pub(crate) first_ns: u64,
+    /// Its latest packet time, in nanoseconds since 1970.
     pub(crate) last_ns: u64,
 }
 

@@ -1,4 +1,6 @@
 //! The formats of results: text for people, JSON and CSV for programs. Only this module prints.
+//!
+//! The doc comment of a field of a result is its description in [`schema`].
 
 pub(crate) mod bench;
 #[cfg(target_os = "linux")]
@@ -20,6 +22,7 @@ pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod rules;
 pub(crate) mod save;
+pub(crate) mod schema;
 #[cfg(target_os = "linux")]
 pub(crate) mod send;
 pub(crate) mod simulate;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use flowloom::packet::EncapsulationCounts;
 use flowloom::packet::drop_reason::DropCounts;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::grouped;
@@ -12,14 +13,15 @@ use super::grouped;
 pub(crate) type ByReason = BTreeMap<&'static str, u64>;
 
 /// Packets without a result.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, JsonSchema, Serialize)]
 pub(crate) struct NoResult {
-    /// Packets without a flow.
+    /// Packets that belong to no flow, by reason; reasons without packets are omitted.
     pub(crate) not_tracked: ByReason,
-    /// The numbers of the first such packets, of reasons that the decoder gave.
+    /// Numbers of the first such packets, by reason, counted from 1 over all captures; only of
+    /// reasons that the decoder gave.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     not_tracked_first: BTreeMap<&'static str, Vec<u64>>,
-    /// Packets that were lost.
+    /// Lost packets by reason; reasons without packets are omitted.
     pub(crate) dropped: ByReason,
 }
 

@@ -3,6 +3,7 @@
 use flowloom::record::NO_MEMORY;
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::encapsulations::Encapsulations;
@@ -26,95 +27,151 @@ pub(crate) use figures::{
 /// The most encapsulations of a kind that the text lists.
 pub(crate) const NAMES_MAX: usize = 8;
 
-/// The document of `replay`; `docs/schema/replay-1.json` describes it.
-#[derive(Debug, Serialize)]
+/// The result of a run of the engine over captures. Numbers are in base units: packets, bytes,
+/// nanoseconds; seconds if the name states so. packets = processed + the sums of `not_tracked` and
+/// dropped always holds.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct ReplayResult {
     pub(crate) schema: &'static str,
+    /// The program.
     pub(crate) tool: Tool,
+    /// The machine.
     pub(crate) host: Host,
+    /// Settings of the run.
     pub(crate) run: RunFigures,
+    /// The captures read in the last pass, in reading order; the last one may have been read only
+    /// in part.
     pub(crate) inputs: Vec<InputFigures>,
-    /// Packets that --filter, --from and --to rejected; the other counts exclude them.
+    /// Packets excluded by --filter, --from and --to; they are not counted elsewhere.
     pub(crate) passed_over: u64,
+    /// Packets taken from the captures, over all passes.
     pub(crate) packets: u64,
+    /// Sum of the packets' lengths on the wire, in bytes, as the captures state them.
     pub(crate) bytes_on_wire: u64,
+    /// Sum of the packets' captured lengths, in bytes.
     pub(crate) bytes_captured: u64,
+    /// Packets with a flow key.
     pub(crate) decoded: u64,
+    /// Packets that the application completed.
     pub(crate) processed: u64,
+    /// Processed packets that the application denied.
     pub(crate) denied: u64,
+    /// Flows: distinct keys, counted separately for each pass.
     pub(crate) flows: u64,
-    /// Includes flows that a later packet began again.
+    /// Flows inserted: more than the flows if the idle timeout or the application ended flows that
+    /// continued.
     pub(crate) flows_begun: u64,
+    /// Number of flows ended by the idle timeout.
     pub(crate) flows_expired: u64,
+    /// Records of ended flows that were discarded because there were too many.
     pub(crate) records_forgotten: u64,
-    /// Texts and collected bytes of fields that were dropped for lack of memory.
+    /// Texts and collected bytes of additional fields that were dropped for lack of memory; these
+    /// fields are `(no memory)`. Absent without additional fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fields_dropped: Option<u64>,
+    /// Time of the run in seconds: from the first packet taken to the last one processed.
     pub(crate) seconds: f64,
+    /// packets divided by seconds; 0 for a run without time.
     pub(crate) packets_per_second: f64,
+    /// Time of the first packet, in nanoseconds since 1970; 0 without packets.
     pub(crate) first_ns: u64,
+    /// Latest packet time, in nanoseconds since 1970; 0 without packets.
     pub(crate) last_ns: u64,
     #[serde(flatten)]
     pub(crate) no_result: NoResult,
+    /// Packets of `not_tracked.unsupported`, by link type in words.
     pub(crate) unsupported_links: BTreeMap<String, u64>,
     #[serde(flatten)]
     pub(crate) encapsulations: Encapsulations,
+    /// Packets whose time was up to a minute before an earlier packet's; the earlier time was used.
     pub(crate) time_backwards: u64,
-    /// The largest step backwards.
+    /// Largest step backwards among them, in nanoseconds.
     pub(crate) time_backwards_ns_max: u64,
+    /// Packets whose time stamp is more than ten years ahead or more than a minute behind; they get
+    /// the time of neighbouring packets.
     pub(crate) time_outliers: u64,
+    /// Large steps of the time on which three consecutive packets agreed. After a backward step,
+    /// times advance by the differences of the stamps.
     pub(crate) time_steps: u64,
+    /// Packets with more captured bytes than their stated length on the wire.
     pub(crate) captured_over_wire: u64,
+    /// Packets in the last pass whose stated captured length exceeds their record; they were
+    /// truncated to fit.
     pub(crate) lying_lengths: u64,
+    /// Digest of all flow records, in hexadecimal. It is equal for equal packets, independent of
+    /// the layout, seed or order of workers.
     pub(crate) digest: String,
+    /// The workers, by number.
     pub(crate) workers: Vec<WorkerFigures>,
-    /// Packets dropped as `ring_full` although no worker's ring was full.
+    /// Packets of `dropped.ring_full` that found the shared pool of a pull policy full, rather than
+    /// a worker's ring. The sum of this and the workers' `ring_full` is `dropped.ring_full`.
     pub(crate) unplaced: u64,
+    /// Number of times that the input stage waited for space in the shared pool of a pull policy;
+    /// if it drops instead, number of batches with drops. 0 without a pool.
     pub(crate) pool_full_waits: u64,
+    /// Sum over all workers' flow tables.
     pub(crate) table: TableFigures,
+    /// Accepted packets that were written to a file; absent without --write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) written: Option<WrittenFigures>,
+    /// Result of the oracle; only with --verify.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) verify: Option<VerifyFigures>,
+    /// Results of simulated caches of connection state; only with --tcb-cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tcb_cache: Option<TcbCacheFigures>,
+    /// Results of the firewall; only with --rules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) firewall: Option<FirewallFigures>,
+    /// Protocols of the flows; only with --app l7.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) l7: Option<L7Figures>,
-    /// The records that were written, or that --where selected.
+    /// The records that were written, or that --where selected; ended = written + `passed_over` +
+    /// lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) records: Option<RecordFigures>,
-    /// For pages; likewise the sums.
+    /// Packets and bytes over packet time; only with --save. The intervals follow each other
+    /// without gaps and depend only on the packets. They are the shortest with which there are at
+    /// most 500; packets withheld by --defrag have no time and are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) traffic: Option<TrafficFigures>,
+    /// Sums of the records; only with --save, and if the application counts packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sums: Option<SumFigures>,
+    /// Notes about the captures, as text.
     pub(crate) notices: Vec<String>,
+    /// Whether a signal ended the run.
     pub(crate) interrupted: bool,
-    /// Share of the input that an interrupted run read, if the size of the input is known.
+    /// Share of the input's bytes that was read, from 0 to 1; only for an interrupted run over
+    /// inputs of known size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) read_share: Option<f64>,
+    /// Error that ended the run before the end of its input, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fault: Option<String>,
+    /// Whether packets = processed + `not_tracked` + dropped, and every worker accounts for the
+    /// packets that it got. False indicates an error in the program.
     pub(crate) balanced: bool,
+    /// Whether the input was read to its end or its limit: neither interrupted nor stopped by a
+    /// fault.
     pub(crate) complete: bool,
 }
 
 /// What became of the records of a run.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, JsonSchema, Serialize)]
 pub(crate) struct RecordFigures {
-    /// The destination, if there is one.
+    /// The file or collector; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) path: Option<String>,
     /// Records that the run has made, except those that the table has not kept.
     pub(crate) ended: u64,
+    /// Records in the file, or sent to the collector and not known to be refused.
     pub(crate) written: u64,
     /// Records that --where rejected.
     pub(crate) passed_over: u64,
     /// Records that could not be written, or did not reach the collector.
     pub(crate) lost: u64,
-    /// Nothing was selected, so an earlier file is unchanged.
+    /// Whether nothing was selected, so that an earlier file is unchanged.
     pub(crate) unchanged: bool,
 }
 

@@ -4,24 +4,33 @@ use std::path::PathBuf;
 
 use flowloom_repro::page::{number, stated};
 use flowloom_repro::{Item, Record, Reproduction, Value, Verdict};
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::{Report, counted};
 
-/// The output of `reproduce list`.
-#[derive(Debug, Serialize)]
+/// Items that can be reproduced.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct ItemList {
     schema: &'static str,
+    /// Tables, figures and sections of the papers, in their order.
     items: Vec<ListedItem>,
 }
 
-#[derive(Debug, Serialize)]
+/// A table, figure or section.
+#[derive(Debug, JsonSchema, Serialize)]
 struct ListedItem {
+    /// Name on the command line: paper/item.
     id: &'static str,
+    /// Place in the paper.
     place: &'static str,
+    /// The paper's statement.
     claim: &'static str,
+    /// Letters for the method: M measured here, S simulated, A arithmetic, – not available.
     fidelity: String,
+    /// Mechanisms that can be switched off, and faults that can be introduced.
     switches: Vec<&'static str>,
+    /// Parameters that the paper leaves open and `--guess` sets.
     guesses: Vec<&'static str>,
 }
 

@@ -5,22 +5,26 @@ use std::fmt;
 use flowloom::classifier::classifier::FamilyStats;
 use flowloom::classifier::firewall::PolicyMatcher;
 use flowloom::classifier::{KeyV4, KeyV6};
+use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::schema::{rule_forms, verdicts};
 use super::{Report, bytes, counted, grouped};
 
 /// A rule in a list.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub(crate) struct RuleLine {
-    /// Position of the rule in the file, from one.
+    /// Position among the rules of the file, starting at one.
     pub(crate) number: u64,
-    /// First line of the rule, from one.
+    /// Line in which it begins, starting at one.
     pub(crate) line: u64,
+    /// The rule: addresses, ports, protocol and mask.
     pub(crate) rule: String,
-    /// Action of the rule, if it states one.
+    /// Its action for packets, if it states one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = verdicts()))]
     pub(crate) action: Option<&'static str>,
-    /// Chain of the rule, in formats with chains.
+    /// Its chain, if its format has chains.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) chain: Option<String>,
 }
@@ -45,28 +49,41 @@ impl fmt::Display for RuleLine {
 }
 
 /// A rule that never wins.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct OddityResult {
+    /// The reason.
+    #[schemars(extend("enum" = ["duplicate", "shadowed", "unreachable"]))]
     pub(crate) kind: &'static str,
+    /// The rule.
     pub(crate) rule: RuleLine,
+    /// The earlier rule; null if there are several.
     pub(crate) by: Option<RuleLine>,
     /// Earlier rules that match all of its packets.
     pub(crate) rules: u64,
 }
 
-/// The document of `rules check`.
-#[derive(Debug, Serialize)]
+/// Rules that never win.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct CheckResult {
     pub(crate) schema: &'static str,
+    /// File of the rules.
     pub(crate) path: String,
+    /// Format of the rule file.
+    #[schemars(extend("enum" = rule_forms()))]
     pub(crate) form: &'static str,
+    /// Rules.
     pub(crate) rules: u64,
+    /// Rules that match what an earlier one matches.
     pub(crate) duplicates: u64,
+    /// Rules that an earlier one covers.
     pub(crate) shadowed: u64,
+    /// Rules that several earlier rules cover together.
     pub(crate) unreachable: u64,
+    /// Rules that could not be decided within the limit of steps.
     pub(crate) undecided: u64,
     /// Rules with conditions beyond addresses, ports and protocol.
     pub(crate) with_tests: u64,
+    /// These rules, up to the requested number.
     pub(crate) listed: Vec<OddityResult>,
 }
 
@@ -124,26 +141,40 @@ impl Report for CheckResult {
 }
 
 /// The rules with these prefix lengths.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct PrefixCount {
+    /// Length of the source's prefix.
     pub(crate) source: u32,
+    /// Length of the destination's.
     pub(crate) destination: u32,
+    /// Whether they are IPv6.
     pub(crate) v6: bool,
+    /// Rules.
     pub(crate) rules: u64,
 }
 
 /// The classifier of one address family.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct FamilyResult {
+    /// Rules of this family.
     pub(crate) rules: u64,
+    /// Bytes of tree nodes.
     pub(crate) node_bytes: u64,
+    /// Bytes of leaves.
     pub(crate) leaf_bytes: u64,
+    /// Trees.
     pub(crate) trees: u64,
+    /// Description of the structure.
     pub(crate) plan: String,
+    /// Plans that were tried.
     pub(crate) plans_tried: u64,
+    /// Number of steps of all attempts.
     pub(crate) build_steps: u64,
+    /// Maximum number of nodes that a lookup reads.
     pub(crate) worst_nodes: u64,
+    /// Maximum number of blocks of eight rules that a lookup compares.
     pub(crate) worst_blocks: u64,
+    /// Maximum number of 64-bit words read from both.
     pub(crate) worst_words: u64,
 }
 
@@ -214,22 +245,36 @@ impl FamilyResult {
     }
 }
 
-/// The document of `rules stats`.
-#[derive(Debug, Serialize)]
+/// Contents of a rule set.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct StatsResult {
     pub(crate) schema: &'static str,
+    /// File of the rules.
     pub(crate) path: String,
+    /// Format of the rule file.
+    #[schemars(extend("enum" = rule_forms()))]
     pub(crate) form: &'static str,
+    /// Rules.
     pub(crate) rules: u64,
+    /// For IPv4 alone.
     pub(crate) v4: u64,
+    /// For IPv6 alone.
     pub(crate) v6: u64,
+    /// For both families.
     pub(crate) any: u64,
+    /// Rules with a range of ports other than one port or all ports.
     pub(crate) port_ranges: u64,
+    /// Rules for any protocol.
     pub(crate) any_protocol: u64,
+    /// Rules with conditions on fields other than addresses, ports and protocol.
     pub(crate) with_tests: u64,
+    /// The most common prefix lengths.
     pub(crate) prefixes: Vec<PrefixCount>,
+    /// Time to build the classifier.
     pub(crate) build_seconds: f64,
+    /// The classifier of IPv4 rules.
     pub(crate) classifier_v4: FamilyResult,
+    /// The classifier of IPv6 rules.
     pub(crate) classifier_v6: FamilyResult,
 }
 
@@ -287,28 +332,33 @@ impl Report for StatsResult {
 }
 
 /// A matching rule and its decision.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct ExplainLine {
+    /// The outcome, if not everything is known about the packet.
+    #[schemars(extend("enum" = ["wins", "may win", "passes on", "may pass on", "would match", "may match"]))]
     pub(crate) role: &'static str,
     #[serde(flatten)]
     pub(crate) line: RuleLine,
 }
 
-/// The document of `rules explain`.
-#[derive(Debug, Serialize)]
+/// Rules that match a header.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct ExplainResult {
     pub(crate) schema: &'static str,
+    /// The header.
     pub(crate) header: String,
+    /// Rules that match.
     pub(crate) matching: u64,
-    /// The value of the winning rule.
+    /// The value of the winning rule; null without a winner.
     pub(crate) value: Option<u32>,
     /// The number of the winning rule, which the list may not include.
     #[serde(skip)]
     pub(crate) winner: Option<u64>,
-    /// The answer depends on unknown properties of the packet.
+    /// Whether the answer depends on unknown properties of the packet.
     pub(crate) is_open: bool,
     /// No rule decides, or possibly none does.
     pub(crate) unmatched: bool,
+    /// Matching rules in order, the winner first, up to the requested number.
     pub(crate) listed: Vec<ExplainLine>,
 }
 
@@ -351,13 +401,18 @@ impl Report for ExplainResult {
     }
 }
 
-/// The document of `rules convert` with an output file.
-#[derive(Debug, Serialize)]
+/// A rule file that was written.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct ConvertResult {
     pub(crate) schema: &'static str,
+    /// File that was written.
     pub(crate) path: String,
+    /// Format of the rule file.
+    #[schemars(extend("enum" = rule_forms()))]
     pub(crate) from: &'static str,
+    /// Rules.
     pub(crate) rules: u64,
+    /// Bytes written.
     pub(crate) bytes: u64,
 }
 

@@ -1,28 +1,35 @@
 //! The result of `send`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Report, bytes, counted, grouped};
 use crate::host::Tool;
 
-/// The packets sent.
-#[derive(Debug, Serialize)]
+/// Packets of captures sent by an interface. Numbers are in base units: packets, bytes,
+/// nanoseconds.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct SendResult {
     pub(crate) schema: &'static str,
+    /// The program.
     pub(crate) tool: Tool,
+    /// The interface.
     pub(crate) interface: String,
     /// Number of packets in the captures.
     pub(crate) packets: u64,
+    /// Packets sent.
     pub(crate) sent: u64,
+    /// Bytes of these packets.
     pub(crate) sent_bytes: u64,
     /// Packets that the interface refused.
     pub(crate) refused: u64,
-    /// Packets that the captures contain only in part.
+    /// Packets that the captures contain only in part, which are not sent.
     pub(crate) cut: u64,
-    /// Packets whose link type is not Ethernet.
+    /// Packets whose link type is not Ethernet, which are not sent.
     pub(crate) other_link: u64,
     /// The longest delay of a packet after its due time.
     pub(crate) late_ns_max: u64,
+    /// Duration of sending.
     pub(crate) seconds: f64,
 }
 

@@ -1,46 +1,67 @@
 //! The result of `top`.
 
 use clap::ValueEnum as _;
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::fit::terminal_width;
 use super::reasons::NoResult;
+use super::schema::names;
 use super::{Report, bytes, counted, grouped, percent, scaled, some_of};
 use crate::args::top::{GroupBy, SortBy};
 use crate::host::Tool;
 
-/// The document of `top`; `docs/schema/top-1.json` describes it.
-#[derive(Debug, Serialize)]
+/// Groups of flows with the most traffic. Numbers are in base units: packets, bytes, nanoseconds;
+/// rates are per second.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct TopResult {
     pub(crate) schema: &'static str,
+    /// The program.
     pub(crate) tool: Tool,
+    /// The captures in the order in which they were named.
     pub(crate) inputs: Vec<String>,
+    /// Key by which flows are grouped.
     #[serde(serialize_with = "name_of_key")]
+    #[schemars(with = "String", extend("enum" = names::<GroupBy>()))]
     pub(crate) by: GroupBy,
+    /// The figure that rows are sorted by.
     #[serde(serialize_with = "name_of_figure")]
+    #[schemars(with = "String", extend("enum" = names::<SortBy>()))]
     pub(crate) sort: SortBy,
+    /// Packets taken from the captures.
     pub(crate) packets: u64,
+    /// Packets excluded by --filter, --from and --to.
     pub(crate) packets_passed_over: u64,
     #[serde(flatten)]
     pub(crate) no_result: NoResult,
-    /// Records that were added up.
+    /// Records of flows that were added up.
     pub(crate) records: u64,
+    /// Records that --where excluded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) records_passed_over: Option<u64>,
+    /// Packets of the records.
     pub(crate) record_packets: u64,
+    /// Their bytes on the wire.
     pub(crate) record_bytes: u64,
+    /// Time of the first packet, since 1970.
     pub(crate) first_ns: u64,
+    /// Time of the last packet.
     pub(crate) last_ns: u64,
-    /// Number of separate groups.
+    /// Number of groups told apart.
     pub(crate) groups: u64,
+    /// The most groups that are told apart.
     pub(crate) groups_max: u64,
+    /// The largest groups; of a hierarchy each group before those in it.
     pub(crate) rows: Vec<RowFigures>,
     /// Groups that are not among the rows.
     pub(crate) rest: RestFigures,
-    /// Sums of groups beyond the limit.
+    /// Flows of groups beyond `groups_max`, which are not told apart; groups is 0.
     pub(crate) untold: RestFigures,
+    /// Notes about the captures.
     pub(crate) notices: Vec<String>,
+    /// Whether a signal ended the run.
     pub(crate) interrupted: bool,
+    /// Error that ended the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fault: Option<String>,
 }
@@ -64,34 +85,47 @@ fn figure_name(sort: SortBy) -> String {
 }
 
 /// A group.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct RowFigures {
+    /// The common key of the flows; a pair and a conversation begin with the initiator.
     pub(crate) name: String,
     /// Depth in the hierarchy.
     #[serde(skip)]
     pub(crate) depth: usize,
+    /// Records.
     pub(crate) flows: u64,
+    /// Packets of both directions.
     pub(crate) packets: u64,
+    /// Bytes on the wire of both directions.
     pub(crate) bytes: u64,
-    /// Packets sent by the host, the initiator or the source.
+    /// Packets from the host, the initiator, or the sources of the flows.
     pub(crate) packets_sent: u64,
+    /// Packets of the other direction.
     pub(crate) packets_received: u64,
+    /// Bytes of the packets sent.
     pub(crate) bytes_sent: u64,
+    /// Bytes of the packets received.
     pub(crate) bytes_received: u64,
+    /// Time of the first packet.
     pub(crate) first_ns: u64,
+    /// Time of the last packet.
     pub(crate) last_ns: u64,
+    /// From the first to the last packet.
     pub(crate) duration_ns: u64,
-    /// None if the first packet is the last.
+    /// Bits of both directions divided by the duration; null if the duration is 0.
     pub(crate) bits_per_second: Option<f64>,
 }
 
 /// Sums of several groups.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct RestFigures {
     /// Number of groups; 0 for groups beyond the limit.
     pub(crate) groups: u64,
+    /// Their records.
     pub(crate) flows: u64,
+    /// Their packets.
     pub(crate) packets: u64,
+    /// Their bytes.
     pub(crate) bytes: u64,
 }
 

@@ -1,15 +1,19 @@
 //! Figures of traffic that a page shows: over time, and of records.
 
 use flowloom::engine::Timeline;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::save::Table;
 use super::{grouped, percent};
 
 /// Packets and bytes by packet time.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct TrafficFigures {
+    /// Time at which the first interval begins, in nanoseconds since 1970: a multiple of
+    /// `interval_ns`.
     pub(crate) begin_ns: u64,
+    /// Length of each interval, in nanoseconds.
     pub(crate) interval_ns: u64,
     /// Packets of each interval.
     pub(crate) packets: Vec<u64>,
@@ -29,59 +33,80 @@ impl From<&Timeline> for TrafficFigures {
 }
 
 /// Sums of the records of a run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct SumFigures {
+    /// Number of records.
     pub(crate) flows: u64,
+    /// Their packets.
     pub(crate) packets: u64,
+    /// Their bytes on the wire.
     pub(crate) bytes: u64,
+    /// Sums by IP protocol, those with the most bytes first.
     pub(crate) protocols: Vec<ProtocolSums>,
+    /// Records by their number of packets, in classes from a power of two to the next.
     pub(crate) flow_sizes: Vec<SizeSums>,
-    /// Absent if the application keeps no times.
+    /// Records by the time from their first to their last packet, in classes from a power of ten
+    /// microseconds to the next; absent if the application keeps no times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) flow_durations: Option<Vec<DurationSums>>,
+    /// The hosts with the most bytes, at most 50.
     pub(crate) talkers: TalkerFigures,
 }
 
 /// The records of an IP protocol.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct ProtocolSums {
+    /// IANA's name of it, or its number.
     pub(crate) protocol: String,
+    /// Number of records.
     pub(crate) flows: u64,
+    /// Their packets.
     pub(crate) packets: u64,
+    /// Their bytes on the wire.
     pub(crate) bytes: u64,
 }
 
 /// Records with a number of packets from a power of two to the next.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct SizeSums {
+    /// Least number of packets of its records; the greatest is below twice that.
     pub(crate) packets_from: u64,
+    /// Number of records.
     pub(crate) flows: u64,
+    /// Their packets.
     pub(crate) packets: u64,
 }
 
 /// Records with a duration from a power of ten microseconds to the next.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct DurationSums {
+    /// Shortest duration of its records, in nanoseconds; 0 for all below a microsecond.
     pub(crate) from_ns: u64,
+    /// Number of records.
     pub(crate) flows: u64,
 }
 
 /// The hosts with the most bytes.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct TalkerFigures {
-    /// Number of hosts; `None` if not all were kept.
+    /// Number of hosts; null if there were too many to keep all, more than 131072.
     pub(crate) hosts: Option<u64>,
     /// The most bytes that the figures of a host may lack; 0 if all hosts were kept.
     pub(crate) bytes_missed_max: u64,
+    /// The hosts, those with the most bytes first.
     pub(crate) rows: Vec<TalkerRow>,
 }
 
 /// One host, whose figures include both directions.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub(crate) struct TalkerRow {
+    /// Its address.
     pub(crate) host: String,
+    /// Number of records.
     pub(crate) flows: u64,
+    /// Their packets.
     pub(crate) packets: u64,
+    /// Their bytes on the wire.
     pub(crate) bytes: u64,
 }
 

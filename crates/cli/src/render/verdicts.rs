@@ -1,37 +1,60 @@
 //! The results of the firewall, as part of the result of `replay`.
 
 use flowloom::apps::firewall::Hits;
+use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::schema::{rule_forms, verdicts};
 use super::{counted, grouped, percent};
 
 /// Verdicts, and the rules that gave them.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct FirewallFigures {
+    /// The file of the rules.
     pub(crate) rules_path: String,
+    /// Its format.
+    #[schemars(extend("enum" = rule_forms()))]
     pub(crate) form: &'static str,
+    /// Rules in force at the end.
     pub(crate) rules: u64,
+    /// Action for packets that no rule matched.
+    #[schemars(extend("enum" = verdicts()))]
     pub(crate) default: &'static str,
+    /// Action of rules without an action.
+    #[schemars(extend("enum" = verdicts()))]
     pub(crate) no_action: &'static str,
+    /// Whether every packet was decided separately; otherwise flows are decided by their first
+    /// packet.
     pub(crate) per_packet: bool,
+    /// Whether TCP packets were denied until a SYN had opened their connection.
     pub(crate) strict_tcp: bool,
+    /// Accepted packets.
     pub(crate) accepted: HitFigures,
+    /// Denied packets.
     pub(crate) denied: HitFigures,
+    /// Packets that no rule matched, independent of the action.
     pub(crate) unmatched: HitFigures,
     /// Denied packets of connections that no SYN had opened.
     pub(crate) not_opened: HitFigures,
-    /// Number of the final rules that decided at least one packet or flow.
+    /// Rules in force at the end that decided at least one packet or flow.
     pub(crate) rules_hit: u64,
+    /// The busiest of the rules in force at the end, since they were loaded.
     pub(crate) top: Vec<RuleFigures>,
+    /// Number of successful reloads of the rules.
     pub(crate) reloads: u64,
+    /// Number of failed reloads, after which the rules remained unchanged.
     pub(crate) reloads_failed: u64,
 }
 
 /// Packets and flows with the same decision.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct HitFigures {
+    /// Packets.
     pub(crate) packets: u64,
+    /// Their bytes on the wire.
     pub(crate) bytes: u64,
+    /// Flows by their first verdict. The counts per rule include flows that were decided again
+    /// after the rules had changed.
     pub(crate) flows: u64,
 }
 
@@ -42,14 +65,20 @@ impl HitFigures {
 }
 
 /// One of the most-matched rules.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct RuleFigures {
     /// Position in the file, from one.
     pub(crate) number: u64,
+    /// The packets that it matches.
     pub(crate) rule: String,
+    /// Its verdict.
+    #[schemars(extend("enum" = verdicts()))]
     pub(crate) verdict: &'static str,
+    /// Packets it decided.
     pub(crate) packets: u64,
+    /// Their bytes on the wire.
     pub(crate) bytes: u64,
+    /// Flows for which it was found.
     pub(crate) flows: u64,
 }
 

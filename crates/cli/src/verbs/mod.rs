@@ -13,6 +13,7 @@ pub(crate) mod merge;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod rules;
+pub(crate) mod schema;
 pub(crate) mod send;
 pub(crate) mod shell;
 pub(crate) mod simulate;

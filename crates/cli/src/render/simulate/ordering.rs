@@ -1,48 +1,69 @@
 //! The result of `simulate ordering`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::columns;
 use crate::render::{Report, counted};
 
-/// The document of `simulate ordering`.
-#[derive(Debug, Serialize)]
+/// Cost of keeping the order of flows, in virtual time.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct OrderingResult {
     pub(crate) schema: &'static str,
+    /// The capture or model.
     pub(crate) traffic: String,
+    /// Packets.
     pub(crate) jobs: u64,
+    /// Flows among them.
     pub(crate) flows: u64,
+    /// The seed of all random choices.
     pub(crate) seed: u64,
+    /// Internal order at full load: drops by scheduler and queue.
     pub(crate) drops: Vec<DropFigures>,
+    /// Internal order, saturated.
     pub(crate) internal: Vec<InternalFigures>,
+    /// External order, saturated.
     pub(crate) external: Vec<ExternalFigures>,
+    /// Path of the charts; null if none were requested.
     pub(crate) saved: Option<String>,
 }
 
 /// Drops of internal order with one queue length.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct DropFigures {
+    /// The component that chooses the queue.
     pub(crate) scheduler: &'static str,
+    /// Capacity of a queue in packets.
     pub(crate) queue_packets: u32,
+    /// Packets dropped.
     pub(crate) dropped: u64,
+    /// Their share of all.
     pub(crate) drop_share: f64,
+    /// Packets completed after a later packet of their flow.
     pub(crate) reorders: u64,
 }
 
 /// Throughput of internal order.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct InternalFigures {
+    /// The component that chooses the queue.
     pub(crate) scheduler: &'static str,
+    /// Threads.
     pub(crate) threads: u32,
+    /// Number of threads' work done at the same time.
     pub(crate) speed_up: f64,
 }
 
 /// Throughput of external order.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct ExternalFigures {
+    /// Percentage of the work that uses the flow's state.
     pub(crate) locked_percent: u32,
+    /// Threads.
     pub(crate) threads: u32,
+    /// Number of threads' work done at the same time.
     pub(crate) speed_up: f64,
+    /// Time that packets waited for the lock of their flow, divided by the work.
     pub(crate) lock_share: f64,
 }
 

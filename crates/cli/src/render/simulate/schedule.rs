@@ -2,21 +2,26 @@
 
 use flowloom::scheduler::registry::Scheme;
 use flowloom::scheduler::sim::{Machine, Report as Run};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::columns;
 use crate::render::{Report, counted, grouped, scaled};
 
-/// The output of `--scheduler list`.
-#[derive(Debug, Serialize)]
+/// The schedulers that can be simulated.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct SchemeList {
     schema: &'static str,
+    /// Schedulers, in the order of `all`.
     schedulers: Vec<ListedScheme>,
 }
 
-#[derive(Debug, Serialize)]
+/// A scheduler.
+#[derive(Debug, JsonSchema, Serialize)]
 struct ListedScheme {
+    /// Name on the command line.
     name: &'static str,
+    /// What it does.
     about: &'static str,
 }
 
@@ -40,63 +45,109 @@ impl Report for SchemeList {
     }
 }
 
-/// The document of `simulate schedule`.
-#[derive(Debug, Serialize)]
+/// Schedulers on a machine in virtual time. The machine is a model: figures rank schedulers but do
+/// not predict throughput.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct ScheduleResult {
     pub(crate) schema: &'static str,
+    /// The capture or model.
     pub(crate) traffic: String,
+    /// Offered packets or jobs.
     pub(crate) jobs: u64,
+    /// Flows among them.
     pub(crate) flows: u64,
+    /// Their bytes, as policies see them.
     pub(crate) bytes: u64,
+    /// Their work in cycles, without any costs.
     pub(crate) work_cycles: u64,
+    /// The seed of all random choices.
     pub(crate) seed: u64,
+    /// The machine's tree.
     pub(crate) topology: String,
+    /// Its workers.
     pub(crate) workers: u64,
+    /// Lower bound in cycles for any scheduler that keeps order.
     pub(crate) least_cycles: u64,
+    /// Cycles per second.
     pub(crate) hertz: u64,
+    /// Arrivals in percent of the machine's throughput; null if it was saturated.
     pub(crate) load_percent: Option<u32>,
+    /// Result of each.
     pub(crate) schedulers: Vec<SchemeFigures>,
+    /// Path of the charts; null if none were requested.
     pub(crate) saved: Option<String>,
 }
 
 /// The figures of one scheduler.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct SchemeFigures {
+    /// Its name.
     pub(crate) name: &'static str,
+    /// Whether it guarantees to process a flow's packets in order.
     pub(crate) keeps_order: bool,
+    /// Time until the last packet was completed, in cycles of virtual time.
     pub(crate) cycles: u64,
+    /// Packets per cycle, relative to the first scheduler.
     pub(crate) speed_up: f64,
+    /// Average number of threads' work done at the same time.
     pub(crate) parallelism: f64,
+    /// The lower bound of the time divided by the actual time. Above 1 only if order is not kept.
     pub(crate) share_of_bound: f64,
+    /// Completed packets.
     pub(crate) completed: u64,
+    /// Packets that found their queue full.
     pub(crate) dropped: u64,
+    /// Packets completed after a later packet of their flow.
     pub(crate) reorders: u64,
+    /// Packets started while another packet of their flow was being processed.
     pub(crate) races: u64,
+    /// Packets whose flow had its previous packet on another worker.
     pub(crate) migrations: u64,
+    /// Flow states fetched from the shared cache.
     pub(crate) misses_shared: u64,
+    /// Flow states fetched from another core.
     pub(crate) misses_remote: u64,
+    /// Flow states fetched from memory.
     pub(crate) misses_memory: u64,
+    /// Packets handed from one worker to another.
     pub(crate) hand_overs: u64,
+    /// Bundles of packets taken from another worker.
     pub(crate) steals: u64,
+    /// Cycles that the dispatcher waited for space in a queue.
     pub(crate) dispatcher_blocked_cycles: u64,
+    /// The longest queue; for pull schemes, all waiting packets.
     pub(crate) queue_packets_max: u32,
+    /// Mean time from arrival to completion, in microseconds of virtual time.
     pub(crate) latency_mean_us: f64,
+    /// Its median, within a sixteenth.
     pub(crate) latency_p50_us: f64,
+    /// Its 99th percentile, within a sixteenth.
     pub(crate) latency_p99_us: f64,
+    /// Its maximum.
     pub(crate) latency_max_us: f64,
+    /// Levels of the machine, from the outermost.
     pub(crate) levels: Vec<LevelFigures>,
+    /// Digest of the order, worker and time of every completion: equal runs have equal digests.
     pub(crate) digest: String,
 }
 
 /// The utilisation of one level of the machine.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct LevelFigures {
+    /// Name of its nodes.
     pub(crate) name: &'static str,
+    /// How many there are.
     pub(crate) nodes: u64,
+    /// Mean share of the time during which they worked; for pipelines and above, mean share of
+    /// their capacity.
     pub(crate) use_mean_percent: f64,
+    /// The same for the least used node.
     pub(crate) use_least_percent: f64,
+    /// The same for the most used node.
     pub(crate) use_most_percent: f64,
+    /// The minimum of the nodes' 99th percentiles of latency, in microseconds.
     pub(crate) latency_p99_us_least: f64,
+    /// The maximum.
     pub(crate) latency_p99_us_most: f64,
 }
 

@@ -5,86 +5,132 @@ use std::io::Write;
 use std::path::Path;
 
 use flowloom_measure::chart::{Axis, Chart, Series};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::output::OutputFile;
 use crate::render::{Report, counted, grouped};
 
-/// The document of `simulate tcb-cache`; `docs/schema/simulate-tcb-cache-1.json` describes it.
-#[derive(Debug, Serialize)]
+/// Simulated caches of connection state over one trace. Numbers are in base units: accesses, bytes,
+/// seconds; ratios are between 0 and 1.
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct SimulateResult {
     pub(crate) schema: &'static str,
+    /// The simulated trace.
     pub(crate) trace: TraceFigures,
+    /// Seed of the workload, the index functions and random choices.
     pub(crate) seed: u64,
+    /// Number of requested caches.
     pub(crate) points_asked: u64,
+    /// The caches that were simulated, in the order of the lists.
     pub(crate) points: Vec<PointFigures>,
+    /// Time of the whole command, in seconds.
     pub(crate) seconds: f64,
+    /// Whether a signal ended the sweep; finished points are kept.
     pub(crate) interrupted: bool,
 }
 
 /// The simulated trace.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct TraceFigures {
+    /// The file, or the model.
     pub(crate) source: String,
+    /// Its format: that of a log, a trace, a capture, or a model.
     pub(crate) form: String,
+    /// The model's parameters; only for a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<String>,
+    /// Outcome of the file's records; only for a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) read: Option<ReadFigures>,
-    /// Number of sessions in the source, if known.
+    /// Sessions of a log, or flows of a capture; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sessions: Option<u64>,
-    /// Concurrent sessions.
+    /// Concurrent sessions; only if sessions were overlapped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) overlap: Option<u64>,
+    /// Connections that were started; only if sessions were overlapped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) connections: Option<u64>,
+    /// The packets of a request that the cache sees; only for logs and models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) packets: Option<String>,
+    /// How source ports are chosen; only for logs and models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ports: Option<String>,
+    /// Accesses, including those of the warm-up.
     pub(crate) accesses: u64,
+    /// Accesses that filled the caches and were not counted.
     pub(crate) warm: u64,
+    /// Distinct keys.
     pub(crate) keys: u64,
+    /// Time from the first access to the last, in seconds.
     pub(crate) span_s: f64,
+    /// Share of the counted accesses that are the first of their key.
     pub(crate) compulsory_miss_ratio: f64,
 }
 
 /// Records of a file by their treatment.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct ReadFigures {
+    /// Examined records.
     pub(crate) records: u64,
+    /// Records that are accesses or requests.
     pub(crate) used: u64,
+    /// Records that are not, by reason.
     pub(crate) skipped: BTreeMap<&'static str, u64>,
+    /// Used records whose time is before that of an earlier one.
     pub(crate) time_backwards: u64,
+    /// Whether reading stopped at --limit.
     pub(crate) limited: bool,
 }
 
 /// A cache and its counts.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct PointFigures {
+    /// Its policy.
     pub(crate) policy: String,
+    /// Its index function; null for a cache without sets.
     pub(crate) hash: Option<String>,
+    /// Banks; null for a cache without sets.
     pub(crate) banks: Option<u32>,
+    /// Sets per bank; null for a cache without sets.
     pub(crate) sets: Option<u32>,
+    /// Ways per bank; null for a cache without sets.
     pub(crate) ways: Option<u32>,
+    /// Size in bytes.
     pub(crate) bytes: u64,
+    /// Lines.
     pub(crate) lines: u32,
+    /// Whether the lines of sessions that end are emptied.
     pub(crate) fin: bool,
+    /// Draws of index functions and choices.
     pub(crate) draws: u64,
+    /// Misses per access, as the mean of the draws.
     pub(crate) miss_ratio: f64,
+    /// The minimum of the draws.
     pub(crate) miss_ratio_low: f64,
+    /// The maximum of the draws.
     pub(crate) miss_ratio_high: f64,
+    /// Counted accesses, of all draws.
     pub(crate) accesses: u64,
+    /// Accesses that found their line, over all draws.
     pub(crate) hits: u64,
+    /// Hits that only the auxiliary functions found.
     pub(crate) auxiliary_hits: u64,
+    /// Accesses that did not find their line, over all draws.
     pub(crate) misses: u64,
+    /// Lines that were evicted for others.
     pub(crate) evictions: u64,
+    /// Lines that were moved within the cache.
     pub(crate) moves: u64,
+    /// Lines that were emptied because their session ended.
     pub(crate) closed: u64,
+    /// Misses that were not filled because their session ended.
     pub(crate) not_filled: u64,
-    /// Time per packet in an offload engine, with one, two and three memory accesses per miss.
+    /// Time per packet in the offload engine, in nanoseconds, with one, two and three memory
+    /// accesses per miss.
     pub(crate) offload_ns: [f64; 3],
 }
 
