@@ -2,7 +2,6 @@
 
 use std::io::{self, Read, Write};
 
-use crate::schema::Schema;
 use crate::support::{Folder, flowloom, flowloom_fed, number};
 
 /// Five rules: the second is inside the first, and the fourth equals the third.
@@ -49,7 +48,6 @@ fn headers_hit_the_rules_that_they_should() {
     let unused: Vec<u64> =
         document["unused_listed"].as_array().unwrap().iter().map(|rule| number(rule, "number")).collect();
     assert_eq!(unused, [2, 4, 5]);
-    Schema::read("classify-1.json").accepts(&document);
     flowloom(["classify", &trace, "-r", &rules, "--algorithm", "linear"])
         .ends(0)
         .shows(&["4 matched (80.00 %), 1 not"]);
@@ -76,7 +74,6 @@ fn a_capture_is_classified_as_replay_decodes_it() {
         number(&replayed, "decoded"),
         "both decode the same packets"
     );
-    Schema::read("classify-1.json").accepts(&document);
 }
 
 #[test]
@@ -119,7 +116,6 @@ fn rules_that_never_win_are_found() {
     assert_eq!((number(&document, "shadowed"), number(&document, "duplicates")), (1, 1));
     assert_eq!(document["listed"][0]["rule"]["number"], 2);
     assert_eq!(document["listed"][1]["by"]["number"], 3);
-    Schema::read("rules-check-1.json").accepts(&document);
     flowloom(["rules", "check", &rules, "--strict"]).ends(1);
     flowloom(["rules", "check", &rules, "--steps-max", "1"])
         .ends(0)
@@ -134,7 +130,6 @@ fn rules_that_never_win_are_found() {
             .json();
     assert_eq!(number(&explained, "matching"), 2);
     assert_eq!(explained["listed"][0]["number"], 1);
-    Schema::read("rules-explain-1.json").accepts(&explained);
     // The winner does not depend on the length of the list, which may be empty.
     for (top, more) in [("0", "2 more; --top lists them"), ("1", "1 more; --top lists them")] {
         flowloom(["rules", "explain", &rules, "10.1.2.3:5", "1.2.3.4:80", "tcp", "--top", top])
@@ -143,7 +138,6 @@ fn rules_that_never_win_are_found() {
     }
     let stats = flowloom(["rules", "stats", &rules, "--format", "json"]).ends(0).json();
     assert_eq!((number(&stats, "rules"), number(&stats, "any_protocol")), (5, 1));
-    Schema::read("rules-stats-1.json").accepts(&stats);
 }
 
 #[test]
@@ -165,7 +159,6 @@ fn generated_rules_and_headers_are_read_again() {
     .ends(0)
     .json();
     assert_eq!(number(&made, "lines"), 200);
-    Schema::read("generate-lines-1.json").accepts(&made);
     let again = flowloom(["generate", "rules", "--profile", "fw", "--rules", "200", "-o", "-"]).ends(0);
     assert_eq!(again.stdout, std::fs::read(&rules).unwrap());
     flowloom(["generate", "headers", &rules, "--count", "3k", "--traffic", "zipf", "-o", &trace]).ends(0);
@@ -202,7 +195,7 @@ fn forms_are_converted_and_back() {
     let toml = folder.path("r.toml");
     let made =
         flowloom(["rules", "convert", &rules, "--to", "toml", "-o", &toml, "--format", "json"]).ends(0);
-    Schema::read("rules-convert-1.json").accepts(&made.json());
+    made.json();
     let back = flowloom(["rules", "convert", &toml]).ends(0);
     let twice = flowloom_fed(["rules", "convert", "-"], &back.stdout).ends(0);
     assert_eq!(back.stdout, twice.stdout);
@@ -242,7 +235,6 @@ fn rules_are_shown_with_their_lines_and_flags_tell_them_apart() {
         "1 rule never wins",
     ]);
     let document = flowloom(["rules", "check", &rules, "--format", "json"]).ends(0).json();
-    Schema::read("rules-check-1.json").accepts(&document);
     assert_eq!((number(&document, "with_tests"), number(&document["listed"][0]["rule"], "line")), (3, 5));
     flowloom(["rules", "check", &rules, "--format", "csv"]).ends(0).shows(&[
         "kind,number,rule,by_number,by_rule,line,by_line\nshadowed,3,",
@@ -289,11 +281,10 @@ fn lists_show_what_rules_do_where_they_say_so() {
     let explained =
         flowloom([&["rules", "explain", &rules, "--format", "json"][..], &ping].concat()).ends(0);
     let document = explained.json();
-    Schema::read("rules-explain-1.json").accepts(&document);
     assert_eq!(document["listed"][0]["action"], "deny", "{document:#}");
     let trace = folder.trace("t.pcap", &["--packets", "1000"]);
     let classify = ["classify", &trace, "-r", &rules, "--unused", "--format"];
-    Schema::read("classify-1.json").accepts(&flowloom([&classify[..], &["json"]].concat()).ends(0).json());
+    flowloom([&classify[..], &["json"]].concat()).ends(0).json();
     flowloom([&classify[..], &["csv"]].concat())
         .ends(0)
         .shows(&["packets,number,rule,action,line\n", ",3,all any IPv4 > any,deny,2\n"]);

@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use crate::bytes::{pcap_header, pcap_record, udp_frame};
-use crate::schema::Schema;
 use crate::support::{Folder, flowloom};
 
 /// Returns a UDP frame to this port that contains another frame after a VXLAN header.
@@ -43,9 +42,7 @@ fn what_is_not_followed_has_a_name_and_can_be_added() {
     }
     let path = folder.write("tunnels.pcap", &file);
     let inspected = |options: &[&str]| {
-        let document = flowloom([&["inspect", &path, "--format", "json"], options].concat()).ends(0).json();
-        Schema::read("inspect-1.json").accepts(&document);
-        document
+        flowloom([&["inspect", &path, "--format", "json"], options].concat()).ends(0).json()
     };
     let plain = inspected(&[]);
     assert_eq!(plain["tunnel_not_followed"][0]["kind"], "vxlan");
@@ -107,12 +104,10 @@ fn replay_counts_by_name_what_it_does_not_follow_alike_in_every_layout() {
         file.extend(pcap_record(u32::try_from(second).unwrap(), length, length, frame));
     }
     let path = folder.write("many.pcap", &file);
-    let schema = Schema::read("replay-1.json");
     let names = ["encapsulations", "tunnel_not_followed", "unknown", "unknown_others", "not_tracked_first"];
     let replayed = |decap: &[&str], layout: &[&str]| -> Vec<Value> {
         let arguments = [&["replay", &path, "--format", "json", "--no-pin"], decap, layout].concat();
         let document = flowloom(arguments).ends(0).json();
-        schema.accepts(&document);
         names.map(|name| document[name].clone()).to_vec()
     };
     for decap in [&[][..], &["--decap"]] {

@@ -83,7 +83,6 @@ fn top_sums_records_up_by_the_protocol_that_they_are_named() {
     let top = |more: &[&str]| {
         let line = [&["top", path, "--format", "json", "--by", "l7", "--sort", "flows"][..], more].concat();
         let document = flowloom(line).ends(0).json();
-        crate::schema::Schema::read("top-1.json").accepts(&document);
         let rows = document["rows"].as_array().unwrap();
         rows.iter()
             .map(|row| (row["name"].as_str().unwrap().to_owned(), number(row, "flows")))

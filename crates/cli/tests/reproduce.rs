@@ -1,13 +1,11 @@
 //! `reproduce`: items by name, a report on disk, two saved results.
 
-use crate::schema::Schema;
 use crate::support::{Folder, flowloom};
 
 #[test]
 fn the_list_names_every_item() {
     let ids = |what: &[&str]| -> Vec<String> {
         let list = flowloom([&["reproduce", "list", "--format", "json"], what].concat()).ends(0).json();
-        Schema::read("reproduce-list-1.json").accepts(&list);
         list["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap().into()).collect()
     };
     let all = ids(&[]);
@@ -109,7 +107,6 @@ fn two_reproductions_are_compared_by_verdict_and_value() {
         .shows(&["1 item: 0 with a different verdict, 0 values that differ"]);
     let document = flowloom(["compare", &base, &other, "--format", "json"]);
     let document = document.json();
-    Schema::read("compare-reproductions-1.json").accepts(&document);
     assert!(!document["values"].as_array().unwrap().is_empty());
 }
 

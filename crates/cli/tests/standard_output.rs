@@ -21,6 +21,7 @@ fn standard_output_that_is_full_is_an_error() {
         &["replay", &path, "--flows", &flows][..],
         &["inspect", &path],
         &["completions", "bash"],
+        &["schema", "top"],
         &["generate", "trace", "-o", "-"],
         &["generate", "weblog", "-o", "-"],
         &["generate", "trace", "-o", &folder.path("u.pcap")],

@@ -8,6 +8,8 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::schema::assert_conforms;
+
 /// The command with arguments, which can be run or changed.
 pub(crate) fn command<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flowloom"));
@@ -79,12 +81,14 @@ impl Outcome {
         self
     }
 
-    /// Returns the document on stdout.
+    /// Returns the document on stdout, which conforms to the schema that it names.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.stdout).unwrap_or_else(|error| {
+        let document: Value = serde_json::from_slice(&self.stdout).unwrap_or_else(|error| {
             panic!("{}\n{error}\nstdout: {}", self.line, String::from_utf8_lossy(&self.stdout))
-        })
+        });
+        assert_conforms(&document);
+        document
     }
 }
 
