@@ -21,6 +21,8 @@ pub(crate) struct SegmentOptions {
     pub(crate) isa: Isa,
     pub(crate) huge_pages: HugePages,
     pub(crate) memory_limit_bytes: u64,
+    /// Bytes that a flow takes outside of its slot.
+    pub(crate) beside_bytes: u64,
     /// Touch the memory before the run.
     pub(crate) prefault: bool,
 }
@@ -51,7 +53,7 @@ pub(crate) fn growing_linehash<V: Send + 'static>(
     options: SegmentOptions,
     fields: Option<Arc<FieldShare>>,
 ) -> Result<impl FlowTable<FlowKey, V> + Send + use<V>, BuildError> {
-    let SegmentOptions { timeouts, isa, huge_pages, memory_limit_bytes, prefault } = options;
+    let SegmentOptions { timeouts, isa, huge_pages, memory_limit_bytes, beside_bytes, prefault } = options;
     Growing::try_new(limits, move |flows| {
         let usual = LineHashConfig { isa: Some(isa), ..LineHashConfig::for_flows(flows) };
         let config = LineHashConfig { timeouts, huge_pages, memory_limit_bytes, ..usual };
@@ -60,7 +62,8 @@ pub(crate) fn growing_linehash<V: Send + 'static>(
             table.prefault();
         }
         if let Some(fields) = &fields {
-            fields.opened(FlowTable::<FlowKey, V>::memory(&table).total_bytes());
+            let table_bytes = FlowTable::<FlowKey, V>::memory(&table).total_bytes();
+            fields.opened(table_bytes + u64::from(flows) * beside_bytes);
         }
         Ok(table)
     })

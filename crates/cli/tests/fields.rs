@@ -141,7 +141,11 @@ fn what_does_not_go_together_is_refused() {
         &["--flows", &flows, "--app", "tcp-tracker", "--where", "ip_byte > 1"],
         &["--where: column 1: unknown name 'ip_byte'", "tcp_state", "duration"],
     );
-    refused(&["--flows", &flows, "--app", "l7", "--fields", "tcp"], &["--fields is for --app accounting"]);
+    refused(
+        &["--flows", &flows, "--app", "null", "--fields", "tcp"],
+        &["--fields is for --app accounting"],
+    );
+    refused(&["--flows", &flows, "--where", "verdict == deny"], &["no rules are given", "--rules"]);
     let part = folder.path("p.part");
     refused(
         &["--flows", &flows, "--fields", "tcp", "--save-part", &part],

@@ -120,26 +120,26 @@ impl FlowState for MeterFlow {
 }
 
 /// The columns of a module's state that a combined record has, with their positions in the state:
-/// those whose names accounting does not use. What does not belong to `shown` is shown on request.
-fn of_module(columns: &'static [Column], shown: Group) -> impl Iterator<Item = (usize, Column)> {
+/// those whose names accounting does not use.
+fn of_module(columns: &'static [Column], group: Group) -> impl Iterator<Item = (usize, Column)> {
     let core = AccountingRecord::COLUMNS;
     let is_free =
         |column: &Column| column.group != Group::Internal && core.iter().all(|one| one.name != column.name);
     let columns = columns.iter().copied().enumerate().filter(move |(_, column)| is_free(column));
     columns.map(move |(at, column)| {
-        // In IPFIX the elements of what is shown on request belong to accounting.
-        let on_request = column.in_group(Group::Internal).with_elements(&[]);
-        (at, if column.group == shown { column } else { on_request })
+        // The IPFIX elements of a module's own counts belong to accounting here.
+        let joined = column.in_group(group).with_elements(&[]);
+        (at, if column.group == group { column } else { joined })
     })
 }
 
 /// Appends the values of a module's state for those columns.
-fn module_values<F: FlowState>(state: Option<&F>, shown: Group, out: &mut Vec<Value>) {
+fn module_values<F: FlowState>(state: Option<&F>, group: Group, out: &mut Vec<Value>) {
     let mut values = Vec::new();
     if let Some(state) = state {
         state.values(&mut values);
     }
-    let taken = of_module(F::COLUMNS, shown);
+    let taken = of_module(F::COLUMNS, group);
     out.extend(taken.map(|(at, _)| values.get_mut(at).map(std::mem::take).unwrap_or_default()));
 }
 

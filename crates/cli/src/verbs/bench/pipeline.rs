@@ -472,6 +472,7 @@ fn table<V: Send + 'static>(
         isa: Isa::detect(),
         huge_pages: LineHashConfig::for_flows(share).huge_pages,
         memory_limit_bytes: limits.memory_max_bytes,
+        beside_bytes: 0,
         prefault: true,
     };
     growing_linehash(limits, options, None)

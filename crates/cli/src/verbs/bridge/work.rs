@@ -235,6 +235,7 @@ impl Tables {
                 isa: Isa::detect(),
                 huge_pages: HugePages::Try,
                 memory_limit_bytes: memory,
+                beside_bytes: 0,
                 prefault: true,
             },
         }

@@ -60,7 +60,7 @@ pub(crate) fn look(
         return Ok(Looked::default());
     }
     let rules = Rules::of(arguments, common)?;
-    let Some(modules) = Modules::of(arguments)? else {
+    let Some(modules) = Modules::of_records(arguments)? else {
         return look_as(&AccountingRole(arguments.active_timeout), arguments, common, (verb, show));
     };
     let l7 = super::l7::plan(arguments, modules.labels)?;

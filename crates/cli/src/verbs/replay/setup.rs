@@ -171,7 +171,7 @@ impl Modules {
     /// Returns the modules of a run with accounting and something beside it, or `None` if a bare
     /// application suffices.
     pub(super) fn of(arguments: &Replay) -> Result<Option<Self>, Failure> {
-        let keeps_account = match arguments.app {
+        let writes_records = match arguments.app {
             AppName::Null | AppName::TcpTracker => return Ok(None),
             AppName::Accounting => true,
             AppName::L7 | AppName::Firewall => {
@@ -182,9 +182,12 @@ impl Modules {
                     || arguments.tcb_cache.is_some()
             }
         };
-        if !keeps_account {
-            return Ok(None);
-        }
+        if writes_records { Self::of_records(arguments) } else { Ok(None) }
+    }
+
+    /// Returns the modules of a run whose records something reads: those that its options name,
+    /// write or select by.
+    pub(super) fn of_records(arguments: &Replay) -> Result<Option<Self>, Failure> {
         let modules = Self::with_accounting(arguments)?;
         let is_bare = arguments.app == AppName::Accounting
             && modules.fields.is_empty()
@@ -194,9 +197,7 @@ impl Modules {
         Ok((!is_bare).then_some(modules))
     }
 
-    /// Returns the modules of a run with accounting: those that its options name, write or select
-    /// by.
-    pub(super) fn with_accounting(arguments: &Replay) -> Result<Self, Failure> {
+    fn with_accounting(arguments: &Replay) -> Result<Self, Failure> {
         let groups = plan_of::<MeterFlow>(arguments)?.groups();
         if groups.contains(Group::Verdict) && arguments.firewall.rules.is_none() {
             return Err(Failure::Usage(String::from(
@@ -394,6 +395,8 @@ pub(super) struct Tables {
     isa: Isa,
     huge_pages: HugePages,
     memory_limit_bytes: u64,
+    /// Bytes that a flow takes outside of its slot.
+    beside_bytes: u64,
 }
 
 /// The table of one worker, or the reason for a failure.
@@ -452,6 +455,7 @@ impl Tables {
                 HugePagesName::Off => HugePages::No,
             },
             memory_limit_bytes: memory_max_bytes,
+            beside_bytes: beside,
         })
     }
 
@@ -466,7 +470,9 @@ impl Tables {
 
     pub(super) fn linehash<V: Send + 'static>(&self) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {
         let Self { timeouts, isa, huge_pages, memory_limit_bytes, .. } = *self;
-        let options = SegmentOptions { timeouts, isa, huge_pages, memory_limit_bytes, prefault: false };
+        let beside_bytes = self.beside_bytes;
+        let options =
+            SegmentOptions { timeouts, isa, huge_pages, memory_limit_bytes, beside_bytes, prefault: false };
         self.build(|limits| growing_linehash(limits, options, self.fields.clone()))
     }
 
@@ -480,13 +486,13 @@ impl Tables {
     {
         let Self { timeouts, isa, huge_pages, memory_limit_bytes, .. } = *self;
         let shared = Shared { timeouts, isa, huge_pages, memory_limit_bytes };
-        let fields = self.fields.clone();
+        let (fields, beside_bytes) = (self.fields.clone(), self.beside_bytes);
         self.build(move |limits| {
             let fields = fields.clone();
             Growing::try_new(limits, move |flows| {
                 let table = segment(flows, shared)?;
                 if let Some(fields) = &fields {
-                    fields.opened(table.memory().total_bytes());
+                    fields.opened(table.memory().total_bytes() + u64::from(flows) * beside_bytes);
                 }
                 Ok(table)
             })
