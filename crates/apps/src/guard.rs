@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_engine::{App, EndedBy, FlowState, Verdict};
-use flowloom_flow_key::{Direction, FlowKey, IpFamily};
+use flowloom_flow_key::{FlowKey, IpFamily};
 use flowloom_packet::PacketView;
 use flowloom_record::{Column, GroupSet, Schema, Value};
 
@@ -117,10 +117,6 @@ impl FlowState for GuardedFlow {
 
 /// The accounting record.
 impl RecordState for GuardedFlow {
-    fn source_direction(&self) -> Option<Direction> {
-        self.account.source_direction().into()
-    }
-
     fn schema() -> Schema {
         Accounted::schema()
     }

@@ -56,8 +56,10 @@ pub(crate) const fn end_word(source: Option<Direction>) -> &'static str {
 /// ```
 pub trait RecordState: FlowState {
     /// Returns the direction of packets from the source to the destination, or `None` if the state
-    /// does not know it.
-    fn source_direction(&self) -> Option<Direction>;
+    /// does not know it, or makes its own records.
+    fn source_direction(&self) -> Option<Direction> {
+        None
+    }
 
     /// Returns the columns of the records.
     fn schema() -> Schema {
@@ -121,32 +123,14 @@ pub trait RecordState: FlowState {
 
 /// Columns of the key; the first five are default columns.
 const KEY: [Column; 12] = {
-    let core = AccountingRecord::COLUMNS;
-    // The last columns of accounting records: icmp_identifier, low, low_port, high, high_port, zone
-    // and pass.
-    let key = core.len() - 7;
-    [
-        core[0],
-        core[1],
-        core[2],
-        core[3],
-        core[4],
-        core[key + 1].renamed("low_address"),
-        core[key + 2],
-        core[key + 3].renamed("high_address"),
-        core[key + 4],
-        core[key + 5],
-        core[key + 6],
-        core[key],
-    ]
+    let all = AccountingRecord::COLUMNS;
+    let [.., icmp_identifier, low, low_port, high, high_port, zone, pass] = *all else { unreachable!() };
+    let (low, high) = (low.renamed("low_address"), high.renamed("high_address"));
+    [all[0], all[1], all[2], all[3], all[4], low, low_port, high, high_port, zone, pass, icmp_identifier]
 };
 const KEY_DEFAULTS: usize = 5;
 
-impl RecordState for NoState {
-    fn source_direction(&self) -> Option<Direction> {
-        None
-    }
-}
+impl RecordState for NoState {}
 
 impl RecordState for TcpFlow {
     fn source_direction(&self) -> Option<Direction> {
@@ -155,10 +139,6 @@ impl RecordState for TcpFlow {
 }
 
 impl RecordState for Accounted {
-    fn source_direction(&self) -> Option<Direction> {
-        Some(self.source_direction())
-    }
-
     fn schema() -> Schema {
         AccountingRecord::schema()
     }
@@ -171,10 +151,6 @@ impl RecordState for Accounted {
 
 /// The columns of accounting records, and behind them those of the fields.
 impl<F: Fields> RecordState for Detailed<F> {
-    fn source_direction(&self) -> Option<Direction> {
-        Some(self.record().source_direction())
-    }
-
     fn schema() -> Schema {
         let mut columns = AccountingRecord::COLUMNS.to_vec();
         F::columns(&mut columns);
@@ -205,10 +181,6 @@ impl RecordState for L7Flow {
 
 #[cfg(feature = "cache-probe")]
 impl<F: RecordState> RecordState for Probed<F> {
-    fn source_direction(&self) -> Option<Direction> {
-        self.inner().source_direction()
-    }
-
     fn schema() -> Schema {
         F::schema()
     }

@@ -2,12 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use flowloom_apps::Accounting;
 use flowloom_apps::accounting::{Accounted, AccountingRecord, DirectionBasis, EndReason, EndedBy};
+use flowloom_apps::{Accounting, L7Flow, RecordState, TcpFlow};
 use flowloom_engine::flow_table::{LineHash, LineHashConfig, Timeouts};
 use flowloom_engine::scheduler::{DirectHash, WorkerCount};
 use flowloom_engine::{Control, EngineConfig, IdleTimeout, Layout, RunReport, run};
-use flowloom_export::record::{GroupSet, SchemaColumn};
+use flowloom_export::record::{GroupSet, Row, SchemaColumn};
 use flowloom_export::{IpfixWriter, RecordWriter as _, TimePrecision};
 use flowloom_flow_key::FlowKey;
 use flowloom_traffic::synth::{Generated, Mix, MixConfig};
@@ -225,6 +225,39 @@ fn times_may_be_in_microseconds() {
     };
     assert_eq!([154, 155, 156, 157].map(has), [2, 2, 0, 0]);
     assert!(file.ends_with(&[0, 7, 0, 7, 0, 9, 0, 0, 0x70, 9, 4, 0]), "VLANs, zone, reason, direction");
+}
+
+/// Returns names and values of the record of a state.
+fn read_back<F: RecordState>(state: &F) -> Vec<(String, Vec<u8>)> {
+    let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 7, 443, 6);
+    let mut row = Row::new(key);
+    state.record_values(&key, EndedBy::EndOfInput, GroupSet::ALL, &mut row.values);
+    let mut writer = IpfixWriter::new(Vec::new(), 0, &F::schema().of_groups(GroupSet::ALL));
+    writer.write(&row).unwrap();
+    let parsed = NetflowParser::default().parse_bytes(&writer.finish().unwrap());
+    let [NetflowPacket::IPFix(message)] = &parsed.packets[..] else { panic!("one message: {parsed:?}") };
+    let data = message.flowsets.iter().find_map(|set| match &set.body {
+        FlowSetBody::Data(data) => data.fields.first(),
+        _ => None,
+    });
+    data.unwrap().iter().map(|(name, value)| (format!("{name:?}"), wire(value))).collect()
+}
+
+#[test]
+fn records_of_other_applications_have_the_elements_of_their_columns() {
+    let tracked = read_back(&TcpFlow::default());
+    let labelled = read_back(&L7Flow::default());
+    for (record, count) in [(&tracked, 17), (&labelled, 9)] {
+        assert_eq!(record.len(), count, "{record:?}");
+        assert_eq!(record[0].1, [10, 0, 0, 1]);
+        assert_eq!(record[3].1, [1, 187]);
+    }
+    let value = |record: &[(String, Vec<u8>)], name: &str| {
+        record.iter().find(|(found, _)| found.contains(name)).map(|(_, value)| value.clone())
+    };
+    assert_eq!(value(&labelled, "ApplicationName"), Some(b"-".to_vec()));
+    assert_eq!(value(&tracked, "ReversePacketDeltaCount"), Some(vec![0; 8]));
+    assert_eq!(value(&tracked, "ApplicationName"), None);
 }
 
 /// Accepts some bytes and then returns an error.

@@ -90,29 +90,31 @@ impl FirewallFlow {
     }
 }
 
+const fn verdict(name: &'static str, kind: Kind, description: &'static str) -> Column {
+    Column::new(name, kind, description).in_group(Group::Verdict)
+}
+
 /// The verdicts, with their codes in IPFIX: forwarded, dropped, unknown [RFC 7270 §4.12].
 const VERDICTS: &[Word] =
     &[Word::new("accept", 64), Word::new("deny", 128), Word::new("mixed", 0), Word::new("-", 0)];
 
 impl FlowState for FirewallFlow {
     const COLUMNS: &'static [Column] = &[
-        Column::new(
+        verdict(
             "verdict",
             Kind::Word(VERDICTS),
             "Whether all packets were accepted (`accept`), all denied (`deny`), or some of each (`mixed`).",
         )
-        .in_group(Group::Verdict)
         .with_elements(element::FORWARDING),
-        Column::new("rule", Kind::Number, "The number of the rule that gave the last verdict; 0 for none.")
-            .in_group(Group::Verdict),
+        verdict("rule", Kind::Number, "The number of the rule that gave the last verdict; 0 for none."),
         source_end("first_sender", "The endpoint of the key whose direction the rules match."),
-        Column::new("packets_accepted", Kind::Packets, "Packets that were accepted.")
+        verdict("packets_accepted", Kind::Packets, "Packets that were accepted.")
             .with_elements(element::PACKETS),
-        Column::new("bytes_accepted", Kind::Bytes, "The bytes of these packets on the wire.")
+        verdict("bytes_accepted", Kind::Bytes, "The bytes of these packets on the wire.")
             .with_elements(element::BYTES),
-        Column::new("packets_denied", Kind::Packets, "Packets that were denied.")
+        verdict("packets_denied", Kind::Packets, "Packets that were denied.")
             .with_elements(element::DROPPED_PACKETS),
-        Column::new("bytes_denied", Kind::Bytes, "The bytes of these packets on the wire."),
+        verdict("bytes_denied", Kind::Bytes, "The bytes of these packets on the wire."),
     ];
 
     fn values(&self, out: &mut Vec<Value>) {

@@ -174,6 +174,10 @@ impl L7Flow {
     }
 }
 
+const fn label(name: &'static str, kind: Kind, description: &'static str) -> Column {
+    Column::new(name, kind, description).in_group(Group::Label)
+}
+
 const STATES: [Word; 3] = {
     let [a, b, c] = [L7State::NoMatchYet, L7State::Matched, L7State::NoMatch];
     [Word::new(a.name(), 0), Word::new(b.name(), 0), Word::new(c.name(), 0)]
@@ -186,22 +190,16 @@ const CONFIDENCES: [Word; 4] = {
 impl FlowState for L7Flow {
     const COLUMNS: &'static [Column] = &[
         LABEL,
-        Column::new("l7_state", Kind::Word(&STATES), "How far the flow's first packets were scanned.")
-            .in_group(Group::Label),
-        Column::new("l7_confidence", Kind::Word(&CONFIDENCES), "How certain the name is; `-` without one.")
-            .in_group(Group::Label),
+        label("l7_state", Kind::Word(&STATES), "How far the flow's first packets were scanned."),
+        label("l7_confidence", Kind::Word(&CONFIDENCES), "How certain the name is; `-` without one."),
         Column::new("packets", Kind::Packets, "Packets of both directions.")
             .with_elements(element::PACKETS),
         Column::new("bytes", Kind::Bytes, "The bytes of these packets on the wire, link layer included.")
             .with_elements(element::BYTES),
-        Column::new("inspected_packets", Kind::Packets, "Packets with data that were scanned."),
-        Column::new(
-            "inspected_bytes",
-            Kind::Bytes,
-            "Bytes that were put in sequence and scanned, each once.",
-        ),
-        Column::new("overlap_bytes", Kind::Bytes, "Bytes that were sent again while the flow was scanned."),
-        Column::new("gap_bytes", Kind::Bytes, "Bytes that were missing while the flow was scanned."),
+        label("inspected_packets", Kind::Packets, "Packets with data that were scanned."),
+        label("inspected_bytes", Kind::Bytes, "Bytes that were put in sequence and scanned, each once."),
+        label("overlap_bytes", Kind::Bytes, "Bytes that were sent again while the flow was scanned."),
+        label("gap_bytes", Kind::Bytes, "Bytes that were missing while the flow was scanned."),
         SOURCE_END,
     ];
 

@@ -127,9 +127,10 @@ fn of_module(columns: &'static [Column], group: Group) -> impl Iterator<Item = (
         |column: &Column| column.group != Group::Internal && core.iter().all(|one| one.name != column.name);
     let columns = columns.iter().copied().enumerate().filter(move |(_, column)| is_free(column));
     columns.map(move |(at, column)| {
-        // The IPFIX elements of a module's own counts belong to accounting here.
-        let joined = column.in_group(group).with_elements(&[]);
-        (at, if column.group == group { column } else { joined })
+        debug_assert!(column.group == group, "the columns of a module are one group");
+        let is_taken = |element| core.iter().any(|one| one.elements.contains(element));
+        // In IPFIX such an element holds what accounting counts.
+        (at, if column.elements.iter().any(is_taken) { column.with_elements(&[]) } else { column })
     })
 }
 

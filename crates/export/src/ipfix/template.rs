@@ -152,10 +152,12 @@ impl Template {
                 if element.family.is_some_and(|of| of != family) || element.data_type == other {
                     continue;
                 }
-                // Two columns share the element of ICMP messages.
-                let is_shared = element::ICMP.contains(&element);
-                match fields.iter_mut().find(|field| is_shared && field.element == element) {
-                    Some(field) => field.encoding = Encoding::Message(found.index),
+                // An element holds the first column that has it, but the one of ICMP messages two.
+                match fields.iter_mut().find(|field| field.element == element) {
+                    Some(field) if element::ICMP.contains(&element) => {
+                        field.encoding = Encoding::Message(found.index);
+                    }
+                    Some(_) => {}
                     None => fields.push(Field::new(found, element, family, precision)),
                 }
             }

@@ -137,6 +137,11 @@ impl<A: Fields, B: Fields> Fields for (A, B) {
     }
 }
 
+/// Returns whether one TCP sequence number lies before another [RFC 9293 §3.4].
+fn is_before(one: u32, other: u32) -> bool {
+    one != other && other.wrapping_sub(one) < 1 << 31
+}
+
 /// A record with additional fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Detailed<F> {

@@ -5,7 +5,7 @@ use flowloom_packet::PacketView;
 use flowloom_record::{Column, Group, Kind, Value};
 
 use super::moments::Moments;
-use super::{FieldStore, Fields};
+use super::{FieldStore, Fields, is_before};
 use crate::accounting::connection::{ACK, RST, SYN, Segment};
 
 const TCP: u8 = 6;
@@ -55,11 +55,6 @@ impl Side {
             self.timed = None;
         }
     }
-}
-
-/// Returns whether one TCP sequence number lies before another [RFC 9293 §3.4].
-fn is_before(one: u32, other: u32) -> bool {
-    one != other && other.wrapping_sub(one) < 1 << 31
 }
 
 const fn column(name: &'static str, description: &'static str) -> Column {

@@ -4,7 +4,7 @@ use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
 use flowloom_record::{Column, Group, Kind, Value};
 
-use super::{FieldStore, Fields};
+use super::{FieldStore, Fields, is_before};
 use crate::accounting::connection::{FIN, RST, SYN, Segment};
 
 const TCP: u8 = 6;
@@ -29,11 +29,6 @@ struct Side {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TcpTrouble {
     sides: [Side; 2],
-}
-
-/// Returns whether one TCP sequence number lies before another [RFC 9293 §3.4].
-fn is_before(one: u32, other: u32) -> bool {
-    one != other && other.wrapping_sub(one) < 1 << 31
 }
 
 impl Side {
