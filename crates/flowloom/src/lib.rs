@@ -75,8 +75,8 @@
 //!   with `..` and the base that the type offers: `..LineHashConfig::for_flows(n)`,
 //!   `..EngineConfig::new(mode)`, `..Rule::ANY`, `..SetOptions::default()`.
 //! * `engine::Verdict`, `classifier::Action`, `scheduler::Decision`, `packet::Fill`, and `Kind`,
-//!   `Value` and `Group` of [`record`] can be matched exhaustively: another variant would be a breaking change, since no caller may overlook
-//!   it.
+//!   `Value` and `Group` of [`record`] can be matched exhaustively: another variant would be a
+//!   breaking change, since no caller may overlook it.
 //! * Traits that are implemented outside get methods only with a body.
 //! * Two kinds of code may change in any version: what the feature `papers` adds (`baseline`,
 //!   `dhash` and `sighash` of [`flow_table`], `aggrecuts` and `hicuts` of `classifier`,
