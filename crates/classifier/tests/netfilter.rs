@@ -507,3 +507,25 @@ fn a_test_of_a_mark_is_open_until_a_rule_writes_it() {
     let truths = |port| policy.outcomes(&to_port(port, TCP)).deciders[0].truth;
     assert_eq!((truths(22), truths(23)), (Truth::Yes, Truth::Maybe));
 }
+
+#[test]
+fn marks_that_many_rules_write_for_different_protocols_are_known() {
+    let rules = "meta mark set 0\n meta l4proto udp udp sport != 5000 meta mark set meta mark xor 1\n \
+                 meta l4proto tcp tcp dport 1-1024 meta mark 0 accept\n \
+                 ip saddr 10.1.0.0/16 udp dport 9 meta mark 1 accept\n \
+                 meta l4proto tcp tcp sport 5000-6000 meta mark set 6\n \
+                 meta l4proto sctp meta mark != 1 meta mark set 2\n \
+                 meta l4proto esp meta mark != 1 meta mark set 1\n \
+                 meta l4proto udp meta mark 1 meta mark set 4\n meta mark 1 accept";
+    let policy = nft("drop", rules);
+    for (port, protocol, is_accepted) in [
+        (80, TCP, true),
+        (8080, TCP, false),
+        (9, UDP, true),
+        (53, UDP, false),
+        (0, 50, true),
+        (0, 132, false),
+    ] {
+        assert_eq!(accepts(&policy, &to_port(port, protocol)), is_accepted, "{port} {protocol}");
+    }
+}

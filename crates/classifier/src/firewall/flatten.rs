@@ -372,7 +372,9 @@ impl Flattening<'_> {
             return;
         }
         let mut conditions = conditions.clone();
-        let left: Vec<Conditions> = self.left.iter().flatten().map(|left| (**left).clone()).collect();
+        let meets = |left: &&Arc<Conditions>| !conditions.and(left).is_empty();
+        let left: Vec<Conditions> =
+            self.left.iter().flatten().filter(meets).map(|left| (**left).clone()).collect();
         if !left.is_empty() {
             conditions.ask(Test::new(TestKind::AnyOf(left), true));
         }

@@ -75,7 +75,7 @@ pub(super) struct Written {
 const TESTS_MAX: usize = 256;
 
 /// Maximum number of tests on which a write may depend; beyond it, whether it happens is unknown.
-const WRITE_TESTS_MAX: usize = 32;
+const WRITE_TESTS_MAX: usize = 128;
 
 /// Returns the number of tests of conditions, with those inside.
 fn tests(conditions: &Conditions) -> usize {
@@ -103,6 +103,8 @@ pub(super) fn after(conditions: &Conditions, writes: &[Written], callers: &Condi
         return conditions.clone();
     }
     let mut kept = Conditions { tests: Vec::new(), ..conditions.clone() };
+    // A write for other packets than those of the rule does not matter.
+    let callers = &callers.and(&kept);
     for test in &conditions.tests {
         if let TestKind::AnyOf(all) = &test.kind {
             let all = all.iter().map(|one| after(one, writes, callers)).collect();
@@ -162,12 +164,15 @@ fn resolve(test: &Test, writes: &[Written], callers: &Conditions, found: &mut Ve
         found.append(&mut there);
         return is_few;
     }
-    found.extend(there.iter().map(|one| one.and(conditions)));
+    let can_hold = |one: &Conditions| !one.and(callers).is_empty();
+    found.extend(there.iter().map(|one| one.and(conditions)).filter(can_hold));
     let mut elsewhere = Vec::new();
     let is_few = is_few && resolve(test, before, callers, &mut elsewhere);
     let not_written = Test::new(TestKind::AnyOf(Vec::from([conditions.clone()])), true);
-    for mut one in elsewhere {
-        one.ask(not_written.clone());
+    for mut one in elsewhere.into_iter().filter(can_hold) {
+        if can_hold(&one.and(conditions)) {
+            one.ask(not_written.clone());
+        }
         found.push(one);
     }
     is_few && found.iter().map(tests).sum::<usize>() <= TESTS_MAX
