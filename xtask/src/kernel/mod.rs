@@ -39,11 +39,12 @@ use hosts::Family;
 use iptables_file::Features;
 use network::Network;
 
-const USAGE: &str = "usage: cargo xtask kernel [--files N] [--packets N] [--seed N]
+const USAGE: &str = "usage: cargo xtask kernel [--files N] [--first N] [--packets N] [--seed N]
 
   Loads random firewalls into the kernel, sends random packets through them, and compares the
   counters of rules with those of `flowloom classify` and `flowloom replay`. Needs root, ip, iptables and nft.
-  By default, 5 files of 200 packets each; for a long run: --files 200 --packets 5000";
+  By default, 5 files of 200 packets each; for a long run: --files 200 --packets 5000
+  --first 41 --files 1 repeats the file with this number";
 
 /// The program that loads a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,19 +100,22 @@ impl Loader {
 /// The amount of work of a run.
 #[derive(Debug)]
 struct Plan {
+    /// The number of the first file.
+    first: u64,
     files: u64,
     packets: usize,
     seed: u64,
 }
 
 fn plan(arguments: &[String]) -> Result<Plan> {
-    let mut plan = Plan { files: 5, packets: 200, seed: 1 };
+    let mut plan = Plan { first: 0, files: 5, packets: 200, seed: 1 };
     let mut words = arguments.iter();
     while let Some(option) = words.next() {
         let value = words.next().with_context(|| format!("{option} needs a number\n{USAGE}"))?;
         let number: u64 =
             value.parse().ok().with_context(|| format!("{option} {value}: not a number\n{USAGE}"))?;
         match option.as_str() {
+            "--first" => plan.first = number,
             "--files" => plan.files = number,
             "--packets" => plan.packets = usize::try_from(number)?,
             "--seed" => plan.seed = number,
@@ -141,7 +145,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     std::fs::create_dir_all(&folder)?;
     let bench = Bench { flowloom, folder, conversions: Cell::default() };
     let (mut rules, mut packets, mut different) = (0, 0, Vec::new());
-    for file in 0..plan.files {
+    for file in plan.first..plan.first.saturating_add(plan.files) {
         let loader = LOADERS[(file % LOADERS.len() as u64) as usize];
         let outcome = bench
             .compare(loader, file, &plan)
@@ -205,6 +209,15 @@ struct Outcome {
     differences: Vec<String>,
 }
 
+/// The decisions on the frames of a file.
+#[derive(Debug)]
+struct Decided {
+    kernel: Vec<Counted>,
+    /// Packets that the kernel forwards.
+    forwarded: u64,
+    differences: Vec<String>,
+}
+
 impl Bench {
     fn compare(&self, loader: Loader, file: u64, plan: &Plan) -> Result<Outcome> {
         /// One file in so many has no states, so that all its counters can be compared.
@@ -225,26 +238,58 @@ impl Bench {
         let frames: Vec<Vec<u8>> = (0..count).map(|_| frames.frame()).collect();
         let (rules, trace) = (self.folder.join("rules"), self.folder.join("trace.pcap"));
         std::fs::write(&rules, &text)?;
-        std::fs::write(&trace, frames::capture(&frames))?;
-        let (kernel, forwarded) = self.kernel(loader, features.state, &text, &trace, count)?;
-        let (classified, lines_of) = self.classify(loader, &rules, &trace)?;
-        let replayed = self.replay(loader, &rules, &trace, &lines_of)?;
-        let count = |counters: &Counters, line| counters.get(&line).copied().unwrap_or_default();
-        let lines: Vec<&str> = text.lines().collect();
+        let Decided { kernel, forwarded, mut differences } =
+            self.decided(loader, features.state, &text, &frames)?;
+        if !differences.is_empty() {
+            differences.push(self.first_frame(loader, features.state, &text, &frames)?);
+            std::fs::write(&trace, frames::capture(&frames))?;
+        }
         let (decides, passes): (Vec<Counted>, Vec<Counted>) = kernel.iter().partition(|rule| rule.decides);
-        let differences = decides.iter().filter_map(|&Counted { line, packets: kernel, .. }| {
-            let text = lines.get(line as usize - 1).map_or("", |line| line.trim());
-            let [here, run] = [&classified, &replayed].map(|counters| count(counters, line));
-            (kernel != here || here != run)
-                .then(|| format!("  line {line}: kernel {kernel}, classify {here}, replay {run}: {text}"))
-        });
-        let mut differences: Vec<String> = differences.collect();
         differences.extend(self.explained(loader, &rules, &frames)?);
         let is_once = !features.state && !nft_file::has_several_places(&text);
         let compared = if is_once { passed::once(loader, &text, &passes) } else { Vec::new() };
         differences.extend(self.converted(loader, features.state, &rules, &trace, forwarded)?);
         differences.extend(self.passed(loader, &text, &compared, &trace)?);
         Ok(Outcome { rules: decides.len() + compared.len(), packets: frames.len() as u64, differences })
+    }
+
+    /// Returns the kernel's counts, and where those of `classify` and `replay` differ.
+    fn decided(&self, loader: Loader, is_tracked: bool, text: &str, frames: &[Vec<u8>]) -> Result<Decided> {
+        let (rules, trace) = (self.folder.join("rules"), self.folder.join("trace.pcap"));
+        std::fs::write(&trace, frames::capture(frames))?;
+        let (kernel, forwarded) = self.kernel(loader, is_tracked, text, &trace, frames.len())?;
+        let (classified, lines_of) = self.classify(loader, &rules, &trace)?;
+        let replayed = self.replay(loader, &rules, &trace, &lines_of)?;
+        let lines: Vec<&str> = text.lines().collect();
+        let differences = kernel.iter().filter(|rule| rule.decides).filter_map(|rule| {
+            let text = lines.get(rule.line as usize - 1).map_or("", |line| line.trim());
+            let [here, run] = [&classified, &replayed].map(|all| all.get(&rule.line).copied().unwrap_or(0));
+            (rule.packets != here || here != run).then(|| {
+                format!(
+                    "  line {}: kernel {}, classify {here}, replay {run}: {text}",
+                    rule.line, rule.packets
+                )
+            })
+        });
+        let differences = differences.collect();
+        Ok(Decided { kernel, forwarded, differences })
+    }
+
+    /// Returns a line about the first frame that is decided differently.
+    fn first_frame(
+        &self,
+        loader: Loader,
+        is_tracked: bool,
+        text: &str,
+        frames: &[Vec<u8>],
+    ) -> Result<String> {
+        let (mut equal, mut differs) = (0, frames.len());
+        while differs - equal > 1 {
+            let middle = equal.midpoint(differs);
+            let decided = self.decided(loader, is_tracked, text, &frames[..middle])?;
+            *(if decided.differences.is_empty() { &mut equal } else { &mut differs }) = middle;
+        }
+        Ok(format!("  first at frame {differs}"))
     }
 
     /// Returns the kernel's counts.
