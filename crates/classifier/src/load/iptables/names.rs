@@ -103,10 +103,6 @@ pub(crate) fn icmp(text: &str, is_v6: bool) -> Option<Ranges> {
     }
     let (kind, code) = text.split_once('/').map_or((text, None), |(kind, code)| (kind, Some(code)));
     let kind: u8 = crate::rule::decimal(kind)?;
-    // The kernel treats this type as any.
-    if kind == 255 && !is_v6 {
-        return Some(Ranges::up_to(0xffff));
-    }
     match code {
         Some(code) => Some(of(kind, Some(crate::rule::decimal(code)?))),
         None => Some(of(kind, None)),
@@ -159,7 +155,7 @@ mod tests {
             assert_eq!(icmp(name, false), icmp(number, false), "{name}");
         }
         assert_eq!(icmp("neighbor-solicitation", true), icmp("135", true));
-        assert_eq!(icmp("255", false), Some(Ranges::up_to(0xffff)));
+        assert_eq!(icmp("255", false), Some(Ranges::of([(0xff00, 0xffff)])));
         assert_eq!((icmp("256", false), icmp("8/", false), icmp("+8", false)), (None, None, None));
         assert_eq!(
             (tcp_flags("SYN,ACK"), tcp_flags("ALL"), tcp_flags("SYM")),

@@ -38,7 +38,7 @@ pub(super) struct Rule {
 const PORTS_MAX: usize = 15;
 
 /// Matches whose options are supported; their names have no effect by themselves.
-const READ: [&str; 24] = [
+const READ: [&str; 25] = [
     "mark",
     "connmark",
     "ttl",
@@ -53,6 +53,7 @@ const READ: [&str; 24] = [
     "icmp",
     "icmp6",
     "icmpv6",
+    "ipv6-icmp",
     "multiport",
     "comment",
     "iprange",
@@ -66,8 +67,8 @@ const READ: [&str; 24] = [
 ];
 
 /// Matches that read the transport header, even without an option.
-const OF_HEADER: [&str; 9] =
-    ["tcp", "udp", "udplite", "dccp", "sctp", "icmp", "icmp6", "icmpv6", "multiport"];
+const OF_HEADER: [&str; 10] =
+    ["tcp", "udp", "udplite", "dccp", "sctp", "icmp", "icmp6", "icmpv6", "ipv6-icmp", "multiport"];
 
 /// Matches that need an option, and the beginnings of their options. Without one,
 /// `iptables-restore` refuses the rule, which would match every packet.
@@ -355,7 +356,9 @@ impl<'a> Reader<'a> {
             "--icmp-type" | "--icmpv6-type" => {
                 let is_v6 = option.text == "--icmpv6-type";
                 let word = self.negatable(option, &mut not, "an ICMP type")?;
-                let codes = names::icmp(&word.text, is_v6)
+                // The match of iptables takes this type of IPv4 for any.
+                let is_any = !is_v6 && matches!(word.text.split('/').next(), Some("255"));
+                let codes = names::icmp(if is_any { "any" } else { &word.text }, is_v6)
                     .ok_or_else(|| self.expected(word.at, "an ICMP type: a name, 8, or 3/4"))?;
                 self.conditions.ask(Test::new(TestKind::Icmp { is_v6, codes }, not));
             }
