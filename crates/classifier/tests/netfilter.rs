@@ -410,7 +410,8 @@ fn a_conversion_keeps_the_base_chain_or_is_refused() {
         assert!(script.contains(part), "{part}: {script}");
     }
     let back = read(&script, "forward").expect("it is read again");
-    let saved = write::iptables::write(&back, Families::V4).expect("iptables expresses it");
+    let saved = write::iptables::write(&back.clone().without_later_fragments(), Families::V4)
+        .expect("iptables expresses it");
     for part in
         [":FORWARD DROP", "-A FORWARD ", "--reject-with icmp-host-prohibited", "--reject-with tcp-reset"]
     {
@@ -528,4 +529,89 @@ fn marks_that_many_rules_write_for_different_protocols_are_known() {
     ] {
         assert_eq!(accepts(&policy, &to_port(port, protocol)), is_accepted, "{port} {protocol}");
     }
+}
+
+#[test]
+fn what_takes_several_lines_in_another_form_decides_alike() {
+    let same = |one: &Policy, other: &Policy, text: &str| {
+        let compared = one.compare(other, CompareDefaults::default(), 1 << 22, 4);
+        assert_eq!(compared.are_equivalent(), Some(true), "{text}");
+    };
+    for rule in [
+        "icmp type { echo-request, 3, 11 }",
+        "icmp type != { 0, 8 }",
+        "icmp type . icmp code { 3 . 1-3, 8 . 0 }",
+        "iifname { \"eth0\", \"wlan*\" } oifname != { \"a\", \"b\" }",
+        "meta l4proto != { tcp, udp }",
+        "ip protocol >= 0 ip protocol < 17 ip protocol != 6",
+        "ip dscp { 10, 46 } ip ttl 5-9",
+        "ip dscp != { 10, 46 } ip ttl != 5-9",
+        "meta length { 1-60, 90 }",
+        "ip ecn { 1, 3 } ct state { new, established }",
+    ] {
+        // The state keeps later fragments away, whose ports iptables does not read.
+        let policy = nft("drop", &format!("ct state invalid drop\n {rule} accept"));
+        let saved = write::iptables::write(&policy, Families::V4).expect(rule);
+        let back = read(&saved, "FORWARD").unwrap_or_else(|errors| panic!("{saved}: {errors}"));
+        let text = write::toml::write(&policy).expect(rule);
+        let v4 =
+            toml::load(&text, LoadLimits::default()).unwrap_or_else(|errors| panic!("{text}: {errors}"));
+        same(&policy, &v4, &text);
+        for port in [22, 80] {
+            for protocol in [1, TCP, UDP, 47, 0] {
+                let mut packet = to_port(port, protocol);
+                (packet.ttl, packet.dscp, packet.ecn, packet.length) =
+                    (Some(7), Some(10), Some(1), Some(90));
+                (packet.input, packet.output) = (Some("wlan1"), Some("c"));
+                (packet.state, packet.icmp) =
+                    (Some(ConnectionState::New), (protocol == 1).then_some((3, 2)));
+                assert_eq!(accepts(&v4, &packet), accepts(&back, &packet), "{rule}: {packet:?}\n{saved}");
+            }
+        }
+    }
+    for rule in [
+        "-p tcp -m multiport --ports 22,80:90",
+        "-p udp -m multiport ! --ports 53",
+        "-s 0.0.0.1/0.0.0.1 -p tcp -m tcp --syn -m tcp ! --tcp-flags ACK,RST RST",
+        "-p icmp -m icmp ! --icmp-type 3 -m icmp ! --icmp-type 8",
+    ] {
+        let policy = iptables(&format!(
+            "-A INPUT -m conntrack --ctstate INVALID -j DROP\n-A INPUT {rule} -j ACCEPT"
+        ));
+        let script = write::nft::write(&policy).expect(rule);
+        let back = read(&script, "input").unwrap_or_else(|errors| panic!("{script}: {errors}"));
+        same(&policy, &back, &script);
+        let text = write::toml::write(&policy).expect(rule);
+        let again =
+            toml::load(&text, LoadLimits::default()).unwrap_or_else(|errors| panic!("{text}: {errors}"));
+        same(&policy, &again, &text);
+        let script = write::nft::write(&again).expect("skips that end inside each other are chains");
+        same(&policy, &read(&script, "input").expect("it is read again"), &script);
+    }
+}
+
+#[test]
+fn type_255_is_any_type_in_iptables_only() {
+    let mut echo = to_port(0, 1);
+    echo.icmp = Some((8, 0));
+    let saved = iptables("-A INPUT -p icmp -m icmp --icmp-type 255 -j ACCEPT");
+    let script = nft("drop", "icmp type 255 accept").without_later_fragments();
+    assert_eq!([&saved, &script].map(|policy| accepts(policy, &echo)), [true, false]);
+    assert!(write::iptables::write(&script, Families::V4).unwrap_err().text.contains("type 255"));
+    let text = write::toml::write(&script).expect("TOML expresses it");
+    let again = toml::load(&text, LoadLimits::default()).expect("it is read again");
+    assert!(!accepts(&again, &echo), "{text}");
+}
+
+#[test]
+fn ports_in_the_payload_of_fragments_are_not_written_for_iptables() {
+    let policy = nft("drop", "tcp dport 22 accept");
+    let refused = write::iptables::write(&policy, Families::V4).unwrap_err();
+    assert!(refused.text.contains("later fragment") && refused.text.contains("--no-later-fragments"));
+    let whole = policy.without_later_fragments();
+    assert!(write::iptables::write(&whole, Families::V4).is_ok_and(|text| text.contains("--dports 22")));
+    let tracked = nft("drop", "ct state invalid drop\n tcp dport 22 accept");
+    assert!(write::iptables::write(&tracked, Families::V4).is_ok(), "the kernel reassembles fragments");
+    let no_ports = nft("drop", "ip saddr 10.0.0.0/8 accept");
+    assert!(write::iptables::write(&no_ports, Families::V4).is_ok());
 }

@@ -117,6 +117,19 @@ impl Conditions {
                 test = other;
             }
         }
+        // So are types of ICMP.
+        if let TestKind::Icmp { is_v6, codes } = &test.kind
+            && !test.is_negated
+            && let Some(other) = self.tests.iter_mut().find_map(|other| match &mut other.kind {
+                TestKind::Icmp { is_v6: of_other, codes } if of_other == is_v6 && !other.is_negated => {
+                    Some(codes)
+                }
+                _ => None,
+            })
+        {
+            *other = other.intersection(codes);
+            return;
+        }
         if !self.tests.contains(&test) {
             self.tests.push(test);
         }
@@ -139,8 +152,8 @@ impl Conditions {
         all
     }
 
-    /// Returns whether no packet can meet them, judging by the indexed fields and
-    /// the parts of datagrams.
+    /// Returns whether no packet can meet them, judging by the indexed fields, the parts of
+    /// datagrams, and types of ICMP.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let is_nothing = |field: &Option<Ranges>| field.as_ref().is_some_and(Ranges::is_empty);
@@ -150,7 +163,10 @@ impl Conditions {
             || is_nothing(&self.protocols)
             || is_nothing(&self.source_ports)
             || is_nothing(&self.destination_ports)
-            || self.tests.iter().any(|test| test.fragments() == Some(0))
+            || self.tests.iter().any(|test| match &test.kind {
+                TestKind::Icmp { codes, .. } => codes.is_empty() && !test.is_negated,
+                _ => test.fragments() == Some(0),
+            })
     }
 
     /// Returns whether a packet without ports cannot match.
@@ -169,13 +185,12 @@ impl Conditions {
         self.tests_hold(packet).and(if is_open { Truth::Maybe } else { Truth::Yes })
     }
 
-    /// Makes these conditions, and those inside, read the payload of later fragments.
-    #[cfg(feature = "std")]
-    pub(crate) fn read_later(&mut self) {
-        self.reads_later = true;
+    /// Sets whether these conditions, and those inside, read the payload of later fragments.
+    pub(crate) fn read_later(&mut self, reads_later: bool) {
+        self.reads_later = reads_later;
         for test in &mut self.tests {
             if let TestKind::AnyOf(all) = &mut test.kind {
-                all.iter_mut().for_each(Self::read_later);
+                all.iter_mut().for_each(|one| one.read_later(reads_later));
             }
         }
     }

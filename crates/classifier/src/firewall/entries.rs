@@ -239,6 +239,18 @@ impl Policy {
         self.reads_later
     }
 
+    /// Returns the policy for packets that are not later fragments.
+    #[must_use]
+    pub fn without_later_fragments(mut self) -> Self {
+        if self.reads_later {
+            self.reads_later = false;
+            for entry in Arc::make_mut(&mut self.entries) {
+                Arc::make_mut(&mut entry.conditions).read_later(false);
+            }
+        }
+        self
+    }
+
     /// Returns notes on skipped rules.
     #[must_use]
     pub fn notes(&self) -> &[Note] {

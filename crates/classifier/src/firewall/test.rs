@@ -226,6 +226,12 @@ impl Test {
         }
     }
 
+    /// Returns whether the test and its negation are both false of no packet of its families.
+    pub(crate) fn is_complemented(&self) -> bool {
+        use TestKind::{Address, Fragment, Input, Output, State};
+        matches!(self.kind, Address { .. } | Fragment(_) | Input(_) | Output(_) | State(_))
+    }
+
     /// Evaluates the condition without negation; `None` if the packet lacks the header.
     fn asks(&self, packet: &Packet<'_>, reads_later: bool) -> Option<Truth> {
         let is_read = packet.fragment.is_later() && reads_later;

@@ -8,17 +8,25 @@
 //!  2 c
 //!  3 d
 //! ```
+//!
+//! Where entries skip others in part, the range is cut, and its chains go on with each other.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::Unwritable;
 use crate::firewall::{Entry, Outcome, Policy};
 use crate::rule::Action;
 
+/// Maximum number of chains on a path, fewer than `nf_tables` allows.
+const DEPTH_MAX: usize = 14;
+
 /// A chain.
 #[derive(Debug, Default)]
 pub(super) struct Block<'a> {
     pub(super) steps: Vec<Step<'a>>,
+    /// Number of chains that lead to it.
+    depth: usize,
 }
 
 /// A rule of a chain.
@@ -27,14 +35,29 @@ pub(super) enum Step<'a> {
     Decide(&'a Entry, Action, u32),
     Return(&'a Entry),
     Jump(usize),
+    /// Another chain goes on: for packets that match an entry, or for all.
+    Goto(Option<&'a Entry>, usize),
+}
+
+/// Entries that become a chain.
+struct Range {
+    block: usize,
+    start: usize,
+    /// The end of this chain.
+    end: usize,
+    /// The chains that go on, by their first entries.
+    later: Vec<(usize, usize)>,
+    /// The entry that follows when the chain returns.
+    back: usize,
 }
 
 /// Returns the chains of entries, starting with the one that packets enter.
 pub(super) fn blocks<'a>(policy: &Policy, entries: &'a [Entry]) -> Result<Vec<Block<'a>>, Unwritable> {
     let mut blocks = Vec::from([Block::default()]);
-    // Ranges that are still to be written: the chain, its next entry, and its end.
-    let mut open = Vec::from([(0, 0, entries.len())]);
-    while let Some((block, mut at, end)) = open.pop() {
+    let all = Range { block: 0, start: 0, end: entries.len(), later: Vec::new(), back: entries.len() };
+    let mut open = Vec::from([all]);
+    while let Some(Range { block, start, end, later, back }) = open.pop() {
+        let mut at = start;
         while at < end {
             let entry = &entries[at];
             let unwritable = |text: &str| Unwritable {
@@ -50,29 +73,80 @@ pub(super) fn blocks<'a>(policy: &Policy, entries: &'a [Entry]) -> Result<Vec<Bl
                     return Err(unwritable("it has no action; state one in TOML first"));
                 }
                 // RETURN leads to the end of a chain that was jumped to.
-                Outcome::Skip { to } if to as usize == end && block != 0 => {
+                Outcome::Skip { to } if to as usize == back && block != 0 => {
                     blocks[block].steps.push(Step::Return(entry));
+                    at += 1;
+                }
+                Outcome::Skip { to }
+                    if let Some(&(_, other)) = later.iter().find(|one| one.0 == to as usize) =>
+                {
+                    blocks[block].steps.push(Step::Goto(Some(entry), other));
                     at += 1;
                 }
                 Outcome::Skip { to } => {
                     let to = reach(entries, at, to as usize);
-                    if to > end {
-                        return Err(unwritable("it skips rules that others skip in part; reorder them"));
+                    let depth = blocks[block].depth + 1;
+                    let cuts = cuts(entries, at, to);
+                    if depth + cuts.len() > DEPTH_MAX {
+                        return Err(unwritable(
+                            "chains would nest too deep for the kernel; reorder the rules",
+                        ));
                     }
-                    // A range whose first entry does not reach its end has a chain within a chain.
-                    if matches!(entry.outcome, Outcome::Skip { to: own } if own as usize != to) {
-                        return Err(unwritable("it skips rules that others skip in part; reorder them"));
+                    let first = blocks.len();
+                    blocks[block].steps.push(Step::Jump(first));
+                    let later: Vec<(usize, usize)> = cuts.iter().copied().zip(first + 1..).collect();
+                    let starts: Vec<usize> = core::iter::once(at).chain(cuts).collect();
+                    for (index, &start) in starts.iter().enumerate() {
+                        blocks.push(Block { steps: Vec::new(), depth: depth + index });
+                        let end = starts.get(index + 1).copied().unwrap_or(to);
+                        open.push(Range {
+                            block: first + index,
+                            start,
+                            end,
+                            later: later.clone(),
+                            back: to,
+                        });
                     }
-                    blocks.push(Block::default());
-                    let inner = blocks.len() - 1;
-                    blocks[block].steps.push(Step::Jump(inner));
-                    open.push((inner, at, to));
                     at = to;
                 }
             }
         }
+        if let Some(&(_, other)) = later.iter().find(|one| one.0 == end) {
+            blocks[block].steps.push(Step::Goto(None, other));
+        }
     }
     Ok(blocks)
+}
+
+/// Returns where a range is cut into chains that go on with each other, because entries skip others
+/// in part. No entry between two cuts leads elsewhere than to a cut or to the end.
+fn cuts(entries: &[Entry], start: usize, end: usize) -> BTreeSet<usize> {
+    let mut cuts = BTreeSet::new();
+    let skips = |at: usize| match entries[at].outcome {
+        Outcome::Skip { to } => Some(to as usize),
+        Outcome::Decide { .. } => None,
+    };
+    let mut open: Vec<usize> = Vec::new();
+    for at in start..end {
+        open.retain(|&to| to > at);
+        if let Some(to) = skips(at) {
+            cuts.extend(open.iter().copied().filter(|&other| other < to));
+            open.push(to);
+        }
+    }
+    loop {
+        let count = cuts.len();
+        for at in start..end {
+            if let Some(to) = skips(at).filter(|&to| to < end)
+                && cuts.range(at + 1..to).next().is_some()
+            {
+                cuts.insert(to);
+            }
+        }
+        if cuts.len() == count {
+            return cuts;
+        }
+    }
 }
 
 /// Returns how far the entries of a range lead, including those that begin inside and lead further.

@@ -55,14 +55,11 @@ fn hook(policy: &Policy) -> Result<Hook, Unwritable> {
 }
 
 /// Returns comments on what the written rules do not do: the rules that are left out because they
-/// decide nothing, and bytes of later fragments that only the original reads.
-fn comments(policy: &Policy, reads_later: bool) -> String {
+/// decide nothing.
+fn comments(policy: &Policy) -> String {
     let mut text = String::new();
     for note in policy.notes() {
         let _ = writeln!(text, "# Left out, line {}: {}", note.line, note.text.replace('\n', " "));
-    }
-    if policy.reads_later() && !reads_later {
-        text.push_str("# A later fragment has no ports here; the original reads them from its payload.\n");
     }
     text
 }

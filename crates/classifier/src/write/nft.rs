@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt::Write as _;
 
 use super::blocks::{Block, Step, blocks};
-use super::expand::expanded;
+use super::expand::{Ports, expanded};
 use super::{Unwritable, comments, hook, take_policy, target};
 use crate::firewall::{
     Conditions, ConnectionState, Entry, Families, HeaderField, Outcome, Policy, Ranges, Test, TestKind,
@@ -36,7 +36,7 @@ use crate::rule::Action;
 /// ```
 pub fn write(policy: &Policy) -> Result<String, Unwritable> {
     let hook = hook(policy)?;
-    let mut entries = expanded(policy)?;
+    let mut entries = expanded(policy, Ports::Apart)?;
     let default = take_policy(policy, &mut entries, Families::BOTH);
     // A kernel that tracks connections reassembles fragments; others read ports from their payload.
     let asks_state = |test: &Test| matches!(test.kind, TestKind::State(_));
@@ -62,7 +62,7 @@ pub fn write(policy: &Policy) -> Result<String, Unwritable> {
     let mut text = format!(
         "#!/usr/sbin/nft -f\n{comments}\ntable {family} flowloom\ndelete table {family} flowloom\n\n\
          table {family} flowloom {{\n",
-        comments = comments(policy, true)
+        comments = comments(policy)
     );
     let policy_word = if default == Action::Accept { "accept" } else { "drop" };
     // A chain is written before the chains that jump to it.
@@ -130,6 +130,11 @@ fn chain(policy: &Policy, first: &str, family: &str, block: &Block<'_>) -> Resul
             }
             Step::Return(entry) => (Some(&entry.conditions), Ok(String::from("return")), entry.source),
             Step::Jump(block) => (None, Ok(format!("jump {}", name(first, *block))), 0),
+            Step::Goto(entry, block) => (
+                entry.map(|entry| &entry.conditions),
+                Ok(format!("goto {}", name(first, *block))),
+                entry.map_or(0, |entry| entry.source),
+            ),
         };
         let line = policy.sources().get(source as usize).map_or(0, |source| source.line);
         let unwritable = |text: String| Unwritable { line, text };
@@ -170,9 +175,7 @@ fn asks(conditions: &Conditions, is_of_both: bool) -> Result<String, String> {
     if let Some(set) = &conditions.protocols {
         let _ = write!(text, "meta l4proto {} ", numbers(set));
     }
-    let names_ports = conditions.names_ports()
-        || conditions.tests.iter().any(|test| matches!(test.kind, TestKind::EitherPort(_)));
-    if names_ports {
+    if conditions.names_ports() {
         // `th` reads whatever lies there: only protocols with ports may come so far.
         let allowed = Ranges::of(crate::firewall::WITH_PORTS.map(|p| (u128::from(p), u128::from(p))));
         if !conditions.protocols.as_ref().is_some_and(|set| allowed.covers(set)) {

@@ -3,12 +3,11 @@
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::{String, ToString};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
 use super::Unwritable;
-use super::expand::expanded;
+use super::expand::{Ports, expanded, one_test_a_field};
 use crate::firewall::{
     Conditions, ConnectionState, Entry, Families, Outcome, Policy, Ranges, Test, TestKind,
 };
@@ -36,7 +35,8 @@ use crate::rule::RuleId;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn write(policy: &Policy) -> Result<String, Unwritable> {
-    let entries = one_test_a_field(&expanded(policy)?);
+    let entries = expanded(policy, Ports::Either)?;
+    let entries = one_test_a_field(&entries, |_| Vec::new(), key, |_| Vec::new());
     let mut text = String::new();
     let mut line = |args: core::fmt::Arguments<'_>| {
         let written = text.write_fmt(args).and_then(|()| text.write_char('\n'));
@@ -91,58 +91,6 @@ fn key(test: &Test) -> Option<&'static str> {
         TestKind::Address { is_destination: true, .. } => Some("destination_mask"),
         _ => field(test).map(|(name, _)| name),
     }
-}
-
-/// Returns entries that ask at most one test of each field, and decide as these do. A second test
-/// becomes two entries before the rule: one that leads to it where the test holds, and one that
-/// passes over it where it does not.
-fn one_test_a_field(entries: &[Entry]) -> Vec<Entry> {
-    let mut groups: Vec<Vec<Entry>> = Vec::with_capacity(entries.len());
-    for entry in entries {
-        let mut kept = (*entry.conditions).clone();
-        let mut seen: Vec<&'static str> = Vec::new();
-        let mut group = Vec::new();
-        kept.tests.retain(|test| {
-            let Some(key) = key(test) else { return true };
-            if !seen.contains(&key) {
-                seen.push(key);
-                return true;
-            }
-            let mut asked = Conditions { families: entry.conditions.families, ..Conditions::default() };
-            asked.ask(test.clone());
-            group.push(asked);
-            false
-        });
-        let skip =
-            |conditions, to| Entry { conditions, outcome: Outcome::Skip { to }, source: entry.source };
-        // Inside a group, how many entries each passes over.
-        let count = 2 * group.len() as u32;
-        let mut all = Vec::with_capacity(2 * group.len() + 1);
-        for (index, asked) in (0..).zip(group) {
-            all.push(skip(Arc::new(asked), 1));
-            all.push(skip(Arc::new(Conditions::default()), count - 2 * index - 1));
-        }
-        all.push(Entry { conditions: Arc::new(kept), ..entry.clone() });
-        groups.push(all);
-    }
-    let mut starts = Vec::with_capacity(groups.len() + 1);
-    let mut next = 0;
-    for group in &groups {
-        starts.push(next);
-        next += group.len() as u32;
-    }
-    starts.push(next);
-    let mut written = Vec::with_capacity(next as usize);
-    for group in groups {
-        let last = group.len() - 1;
-        for (index, mut entry) in group.into_iter().enumerate() {
-            if let Outcome::Skip { to } = &mut entry.outcome {
-                *to = if index == last { starts[*to as usize] } else { written.len() as u32 + 1 + *to };
-            }
-            written.push(entry);
-        }
-    }
-    written
 }
 
 /// Returns the fields of conditions that restrict packets.

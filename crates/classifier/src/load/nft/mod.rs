@@ -305,7 +305,7 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
     let mut all = Vec::new();
     let mut push = |mut conditions: Conditions, verdict: &Verdict, writes: Vec<Write>| {
         if !table.is_tracked {
-            conditions.read_later();
+            conditions.read_later(true);
         }
         let target = match verdict {
             Verdict::Accept => Target::Decide { action: Action::Accept, value: 1 },

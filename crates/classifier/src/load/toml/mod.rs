@@ -142,7 +142,7 @@ pub fn load(text: &str, limits: LoadLimits) -> Result<Policy, LoadErrors> {
         for one in &mut read {
             let plain = || Arc::new(crate::firewall::conditions_of(&one.rule));
             let conditions = one.conditions.get_or_insert_with(plain);
-            Arc::make_mut(conditions).read_later();
+            Arc::make_mut(conditions).read_later(true);
         }
     }
     Ok(policy(text, read)?.with_hooks(head.hooks))
