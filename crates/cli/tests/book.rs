@@ -107,7 +107,9 @@ fn the_session_with_a_firewall_ends_well() {
             continue;
         }
         let output = start(&["sh", "-ec", command]).output().unwrap();
-        let expected = i32::from(command.starts_with("flowloom rules diff"));
+        // Rules differ, and the explained packet is denied.
+        let expected = ["flowloom rules diff", "flowloom rules explain"];
+        let expected = i32::from(expected.iter().any(|verb| command.starts_with(verb)));
         let (stdout, stderr) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert_eq!(output.status.code(), Some(expected), "$ {command}\n{stdout}\n{stderr}");

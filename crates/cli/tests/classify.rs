@@ -120,7 +120,7 @@ fn rules_that_never_win_are_found() {
     flowloom(["rules", "check", &rules, "--steps-max", "1"])
         .ends(0)
         .shows(&["undecided: a larger --steps-max may decide"]);
-    flowloom(["rules", "explain", &rules, "10.1.2.3", "1.2.3.4", "icmp"]).ends(0);
+    flowloom(["rules", "explain", &rules, "10.1.2.3", "1.2.3.4", "icmp"]).ends(1);
     flowloom(["rules", "explain", &rules, "somewhere", "1.2.3.4", "icmp"])
         .ends(2)
         .says(&["'somewhere' is not an address with a port", "192.0.2.1:80"]);
@@ -276,10 +276,10 @@ fn lists_show_what_rules_do_where_they_say_so() {
         .shows(&["wins  #1 (line 3) [INPUT] accept tcp any IPv4 > any dport 22"])
         .shows(&[
             "would match  #3 (line 2) [INPUT] deny all any IPv4",
-            "\nrule #1 wins; 2 rules in all match\n",
+            "\naccept: rule #1 wins; 2 rules in all match\n",
         ]);
     let explained =
-        flowloom([&["rules", "explain", &rules, "--format", "json"][..], &ping].concat()).ends(0);
+        flowloom([&["rules", "explain", &rules, "--format", "json"][..], &ping].concat()).ends(1);
     let document = explained.json();
     assert_eq!(document["listed"][0]["action"], "deny", "{document:#}");
     let trace = folder.trace("t.pcap", &["--packets", "1000"]);

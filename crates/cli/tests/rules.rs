@@ -8,8 +8,9 @@ use crate::support::{Folder, flowloom, number, replay};
 /// The action and the line of the rule that decides a packet.
 fn decides(folder: &Folder, rules: &str, packet: &[&str]) -> (String, u64) {
     let _ = folder;
-    let document =
-        flowloom([&["rules", "explain", rules, "--format", "json"][..], packet].concat()).ends(0).json();
+    let explained = flowloom([&["rules", "explain", rules, "--format", "json"][..], packet].concat());
+    let document = explained.json();
+    explained.ends(i32::from(document["verdict"] != "accept"));
     let listed = document["listed"].as_array().unwrap();
     let winner = listed.iter().find(|one| one["role"] == "wins");
     winner.map_or_else(
@@ -82,10 +83,10 @@ fn chains_are_explained_to_the_line_that_decides() {
     assert_eq!(ask("172.16.0.1:9", "192.0.2.1:23", &["--in", "eth0"]), (String::from("deny"), 2));
     assert_eq!(ask("172.16.0.1:9", "192.0.2.1:23", &["--in", "lo"]), (String::from("accept"), 5));
     assert_eq!(ask("172.16.0.1:9", "192.0.2.1:23", &[]), (String::from("open"), 0));
-    flowloom(["rules", "explain", &rules, "172.16.0.1:9", "192.0.2.1:23", "tcp"]).ends(0).shows(&[
+    flowloom(["rules", "explain", &rules, "172.16.0.1:9", "192.0.2.1:23", "tcp"]).ends(1).shows(&[
         "passes on  #2 (line 6) [lan]",
         "may win",
-        "give more properties of the packet",
+        "unknown: one of the rules that may win decides; give more properties of the packet",
     ]);
 }
 
@@ -192,7 +193,7 @@ fn a_packet_of_a_capture_is_explained() {
     let trace = folder.write("t.pcap", &capture(&frames));
     let winner = |packet: &str| {
         let command = ["rules", "explain", &rules, "--capture", &trace, "--packet", packet];
-        let document = flowloom([&command[..], &["--format", "json"]].concat()).ends(0).json();
+        let document = flowloom([&command[..], &["--format", "json"]].concat()).json();
         let listed = document["listed"].as_array().unwrap();
         number(listed.iter().find(|one| one["role"] == "wins").unwrap(), "number")
     };
@@ -375,4 +376,32 @@ fn network_policies_are_decided_by_the_addresses_of_pods() {
     flowloom(["rules", "check", &toml, "--addresses", &map])
         .ends(2)
         .says(&["--addresses", "omit --addresses"]);
+}
+
+#[test]
+fn each_packet_has_a_verdict_and_an_open_one_says_what_may_decide() {
+    let folder = Folder::new();
+    let text = "*filter\n:INPUT DROP [0:0]\n-A INPUT -p tcp --dport 22 -m limit --limit 1/s -j ACCEPT\n\
+                -A INPUT -p tcp --dport 22 -j REJECT\n-A INPUT -p tcp --dport 80 -m limit --limit 1/s -j ACCEPT\n\
+                -A INPUT -p tcp --dport 80 -j ACCEPT\nCOMMIT\n";
+    let rules = folder.write("saved", text.as_bytes());
+    let mut frames: Vec<Vec<u8>> =
+        [22, 80, 25].iter().map(|&port| frame(6, 0, &tcp(9, port, 2), 1)).collect();
+    frames.insert(1, vec![0; 60]);
+    let trace = folder.write("t.pcap", &capture(&frames));
+    let classify = ["classify", &trace, "-r", &rules, "--per-packet", "--assume", "no-match", "--format"];
+    let document = flowloom([&classify[..], &["json"]].concat()).ends(0).json();
+    Schema::read("classify-1.json").accepts(&document);
+    flowloom([&classify[..], &["csv"]].concat()).ends(0).shows(&[
+        "packet,verdict,rule,line,possible,possible_verdict\n1,deny,2,4,1 2,unknown\n2,undecoded,,,,\n\
+         3,accept,4,6,3 4,accept\n4,deny,5,2,,\n",
+    ]);
+    flowloom([&classify[..], &["plain"]].concat())
+        .ends(0)
+        .shows(&["packet     1  deny  by rule #2 (line 4); unknown, may be decided by #1 2\n"]);
+    // The exit status of explain is the verdict.
+    for (port, status) in [("22", 1), ("80", 0), ("25", 1)] {
+        let to = format!("192.0.2.1:{port}");
+        flowloom(["rules", "explain", &rules, "10.0.0.1:9", &to, "tcp"]).ends(status);
+    }
 }

@@ -19,6 +19,7 @@ Examples:
   flowloom classify edge.pcap --rules acl.rules --top 10      rules that packets match
   flowloom classify edge.pcap --rules acl.rules --unused      rules that no packet matches
   flowloom classify headers.trace --rules acl.rules --verify  each answer checked by linear search
+  flowloom classify edge.pcap --rules fw.nft --per-packet     the verdict on each packet
 
 A later fragment has no ports and matches no rule that asks for ports.")]
 pub(crate) struct Classify {
@@ -44,6 +45,11 @@ pub(crate) struct Classify {
 
     #[command(flatten)]
     pub(crate) decoding: DecodingOptions,
+
+    /// List the verdict on each packet and the rule that decides it, with the other rules that may
+    /// decide it where that depends on what is not known
+    #[arg(long)]
+    pub(crate) per_packet: bool,
 
     /// Check each answer by linear search; exit with 1 if one differs
     #[arg(long)]

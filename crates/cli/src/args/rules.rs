@@ -152,7 +152,10 @@ pub(crate) struct Stats {
 Examples:
   flowloom rules explain acl.rules 10.0.0.1:1024 192.0.2.7:443 tcp
   flowloom rules explain acl.rules 2001:db8::1 2001:db8::2 58
-  flowloom rules explain acl.rules --capture edge.pcap --packet 12")]
+  flowloom rules explain acl.rules --capture edge.pcap --packet 12
+
+The exit status is 0 if the packet is accepted whatever is not known of it, and 1 if it is denied or
+may be. No rule that matches means denied; a rule without an action, as in ClassBench, accepts.")]
 pub(crate) struct Explain {
     #[command(flatten)]
     pub(crate) options: RuleOptions,
@@ -259,6 +262,11 @@ pub(crate) struct Convert {
     /// Output file [default: -, standard output]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Ignore later fragments: rules of nft that read ports from their payload are written for
+    /// iptables, which does not
+    #[arg(long)]
+    pub(crate) no_later_fragments: bool,
 }
 
 /// Arguments of `rules minimise`.

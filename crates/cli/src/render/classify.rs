@@ -16,6 +16,45 @@ pub(crate) struct RuleHits {
     pub(crate) rule: RuleLine,
 }
 
+/// The answer for a packet.
+#[derive(Debug, JsonSchema, Serialize)]
+pub(crate) struct PacketVerdict {
+    /// Number of the packet, from one.
+    pub(crate) packet: u64,
+    /// The action of the rule that decides, `matched` for a rule without one, `unmatched` if no
+    /// rule decides, or `undecoded`.
+    pub(crate) verdict: &'static str,
+    /// Number of the rule in its file.
+    pub(crate) rule: Option<u64>,
+    /// Line of the rule in its file.
+    pub(crate) line: Option<u64>,
+    /// Numbers of all rules that may decide, 0 for none, if more than one may.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) possible: Vec<u64>,
+    /// The action on which they agree, or `unknown`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) possible_verdict: Option<&'static str>,
+}
+
+impl PacketVerdict {
+    /// Returns the answer for a packet that is not looked up.
+    pub(crate) fn undecided(packet: u64) -> Self {
+        Self {
+            packet,
+            verdict: "undecoded",
+            rule: None,
+            line: None,
+            possible: Vec::new(),
+            possible_verdict: None,
+        }
+    }
+
+    /// Returns the numbers of the rules that may decide, separated by spaces.
+    fn possible(&self) -> String {
+        self.possible.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// Rules that match the packets of captures or header traces.
 #[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct ClassifyResult {
@@ -39,6 +78,9 @@ pub(crate) struct ClassifyResult {
     pub(crate) unmatched: u64,
     /// Rules that no packet matches.
     pub(crate) unused: u64,
+    /// The answer for each packet, if asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) per_packet: Option<Vec<PacketVerdict>>,
     /// Rules with the most packets.
     pub(crate) top: Vec<RuleHits>,
     /// Rules that no packet matched, up to the requested number.
@@ -84,6 +126,18 @@ impl Report for ClassifyResult {
             grouped(self.undecoded),
             counted(self.later_fragments, "later fragment")
         ));
+        for one in self.per_packet.iter().flatten() {
+            let PacketVerdict { packet, verdict, rule, line, .. } = one;
+            let place = match (rule, line) {
+                (Some(rule), Some(line)) => format!("  by rule #{rule} (line {line})"),
+                _ => String::new(),
+            };
+            let open = match one.possible_verdict {
+                Some(verdict) => format!("; {verdict}, may be decided by #{}", one.possible()),
+                None => String::new(),
+            };
+            lines.push(format!("packet {packet:>5}  {verdict}{place}{open}"));
+        }
         let looked_up = self.matched + self.unmatched;
         for hits in &self.top {
             let share = percent(hits.packets, looked_up);
@@ -121,6 +175,23 @@ impl Report for ClassifyResult {
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
+        if let Some(all) = &self.per_packet {
+            let names = ["packet", "verdict", "rule", "line", "possible", "possible_verdict"];
+            let number = |number: Option<u64>| number.map_or(String::new(), |number| number.to_string());
+            let row = |one: &PacketVerdict| {
+                let possible_verdict = one.possible_verdict.unwrap_or_default().to_owned();
+                let [rule, line] = [one.rule, one.line].map(number);
+                vec![
+                    one.packet.to_string(),
+                    one.verdict.to_owned(),
+                    rule,
+                    line,
+                    one.possible(),
+                    possible_verdict,
+                ]
+            };
+            return std::iter::once(names.map(str::to_owned).to_vec()).chain(all.iter().map(row)).collect();
+        }
         let mut rows = vec![["packets", "number", "rule", "action", "line"].map(str::to_owned).to_vec()];
         let listed = self.top.iter().map(|hits| (hits.packets, &hits.rule));
         for (packets, RuleLine { number, line, rule, action, .. }) in

@@ -354,6 +354,8 @@ pub(crate) struct ExplainResult {
     /// The number of the winning rule, which the list may not include.
     #[serde(skip)]
     pub(crate) winner: Option<u64>,
+    /// `accept` or `deny` if all possible outcomes agree, otherwise `unknown`.
+    pub(crate) verdict: &'static str,
     /// Whether the answer depends on unknown properties of the packet.
     pub(crate) is_open: bool,
     /// No rule decides, or possibly none does.
@@ -374,18 +376,20 @@ impl Report for ExplainResult {
         }
         lines.push(match self.winner {
             Some(number) => format!(
-                "rule #{number} wins; {} in all {}",
+                "{}: rule #{number} wins; {} in all {}",
+                self.verdict,
                 counted(self.matching, "rule"),
                 if self.matching == 1 { "matches" } else { "match" }
             ),
             None if self.is_open => {
                 let or = if self.unmatched { ", or none" } else { "" };
                 format!(
-                    "one of the rules that may win decides{or}; give more properties of the packet \
-                    to find out which"
+                    "{}: one of the rules that may win decides{or}; give more properties of the packet \
+                    to find out which",
+                    self.verdict
                 )
             }
-            None => String::from("no rule matches"),
+            None => format!("{}: no rule matches", self.verdict),
         });
         lines
     }

@@ -23,12 +23,12 @@ use crate::decompressed::unpack;
 use crate::exit::{Failure, Status, check_decodable};
 use crate::interface;
 use crate::progress::{Progress, label};
-use crate::render::classify::{ClassifyResult, RuleHits};
+use crate::render::classify::{ClassifyResult, PacketVerdict, RuleHits};
 use crate::render::rules::FamilyResult;
 use crate::render::{counted, print, say_error, warn, warn_of};
 use crate::rule_file::{self, RuleFile};
 use crate::signals::stop_on_signals;
-use crate::verbs::rules::line;
+use crate::verbs::rules::{line, verdict};
 
 /// Keys per lookup batch.
 const BATCH: usize = 256;
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &Classify, common: &Common) -> Result<Status, Failu
         .build(file.policy.clone(), bytes_max)
         .map_err(|error| Failure::Usage(format!("{}: {error}", arguments.rules.display())))?;
     let build_seconds = begun.elapsed().as_secs_f64();
-    let mut tally = Tally::new(&file, &matcher, arguments, &enforcement);
+    let mut tally = Tally::new(&file, &matcher, arguments, &enforcement, known);
     let end =
         if is_trace { headers(arguments, &mut tally)? } else { captures(arguments, common, &mut tally)? };
     tally.flush();
@@ -167,7 +167,12 @@ fn captures(arguments: &Classify, common: &Common, tally: &mut Tally<'_>) -> Res
                     tally.fragments += u64::from(headers.later_fragment);
                     tally.take(&PacketView::new(bytes, headers, raw.time_ns, raw.wire_bytes));
                 }
-                Err(_) => tally.undecoded += 1,
+                Err(_) => {
+                    tally.undecoded += 1;
+                    if let Some(listed) = &mut tally.listed {
+                        listed.push(PacketVerdict::undecided(tally.packets));
+                    }
+                }
             }
         }
     }
@@ -208,6 +213,10 @@ struct Tally<'a> {
     fragments: u64,
     looked_up: u64,
     unmatched: u64,
+    /// What is listed of each packet, if that is asked for.
+    listed: Option<Vec<PacketVerdict>>,
+    /// Some answer may depend on more than packets.
+    is_open: bool,
     /// No rule denies the packet of the last lookup.
     last_accepted: bool,
     /// Indexed by the number of the rule in the file, minus one.
@@ -221,18 +230,21 @@ struct Tally<'a> {
 struct Keys<'a, K> {
     keys: Vec<K>,
     packets: Vec<Packet<'a>>,
+    /// The number of each packet, from one.
+    numbers: Vec<u64>,
 }
 
 impl<K> Default for Keys<'_, K> {
     fn default() -> Self {
-        Self { keys: Vec::new(), packets: Vec::new() }
+        Self { keys: Vec::new(), packets: Vec::new(), numbers: Vec::new() }
     }
 }
 
 impl<'a, K> Keys<'a, K> {
-    fn push(&mut self, key: K, packet: Packet<'a>) {
+    fn push(&mut self, key: K, packet: Packet<'a>, number: u64) {
         self.keys.push(key);
         self.packets.push(packet);
+        self.numbers.push(number);
     }
 }
 
@@ -242,6 +254,7 @@ impl<'a> Tally<'a> {
         matcher: &'a PolicyMatcher,
         arguments: &Classify,
         enforcement: &'a Enforcement,
+        known: Knowledge,
     ) -> Self {
         Self {
             file,
@@ -256,6 +269,8 @@ impl<'a> Tally<'a> {
             fragments: 0,
             looked_up: 0,
             unmatched: 0,
+            listed: arguments.per_packet.then(Vec::new),
+            is_open: !file.policy.undecidable(Knowledge { input: true, output: true, ..known }).is_empty(),
             last_accepted: true,
             hits: vec![0; file.policy.sources().len()],
             cpu_ns: 0,
@@ -293,9 +308,13 @@ impl<'a> Tally<'a> {
 
     fn push(&mut self, key: AnyKey, packet: Packet<'a>, captured_by: InterfaceName) {
         let packet = self.enforcement.locate(packet, 0, captured_by);
+        let number = self.packets;
+        if let Some(listed) = &mut self.listed {
+            listed.push(PacketVerdict::undecided(number));
+        }
         match key {
-            AnyKey::V4(key) => self.v4.push(key, packet),
-            AnyKey::V6(key) => self.v6.push(key, packet),
+            AnyKey::V4(key) => self.v4.push(key, packet, number),
+            AnyKey::V6(key) => self.v6.push(key, packet, number),
         }
         if self.v4.keys.len() == BATCH || self.v6.keys.len() == BATCH {
             self.flush();
@@ -313,7 +332,7 @@ impl<'a> Tally<'a> {
         &mut self,
         mut waiting: Keys<'a, K>,
     ) -> Keys<'a, K> {
-        let Keys { keys, packets } = &mut waiting;
+        let Keys { keys, packets, numbers } = &mut waiting;
         let assume = self.enforcement.assume;
         let mut found = [Match::NONE; BATCH];
         let found = &mut found[..keys.len()];
@@ -333,13 +352,14 @@ impl<'a> Tally<'a> {
         }
         self.cpu_ns += thread_cpu_ns() - begun;
         self.looked_up += keys.len() as u64;
-        for ((key, found), packet) in keys.iter().zip(found.iter()).zip(&*packets) {
+        for (at, ((key, found), packet)) in keys.iter().zip(found.iter()).zip(&*packets).enumerate() {
             match found.rule() {
                 Some(rule) => self.hits[self.file.policy.source_index(rule)] += 1,
                 None => self.unmatched += 1,
             }
             let rule = found.rule().and_then(|id| self.file.set().get(id));
             self.last_accepted = rule.is_none_or(|rule| rule.action != Some(Action::Deny));
+            self.list(numbers[at], *found, packet);
             if self.verify {
                 let expected =
                     self.file.policy.first_match(packet, assume).map_or(Match::NONE, Match::from);
@@ -353,11 +373,38 @@ impl<'a> Tally<'a> {
         }
         keys.clear();
         packets.clear();
+        numbers.clear();
         waiting
     }
 
+    /// Adds the answer for a packet to the list.
+    fn list(&mut self, number: u64, found: Match, packet: &Packet<'_>) {
+        let Some(listed) = &mut self.listed else { return };
+        let Ok(at) = listed.binary_search_by_key(&number, |one| one.packet) else { return };
+        let place = |id| self.file.place(id);
+        let one = &mut listed[at];
+        if let Some(id) = found.rule() {
+            let (number, line) = place(id);
+            one.rule = Some(number);
+            one.line = Some(line);
+            let action = self.file.set().get(id).and_then(|rule| rule.action);
+            one.verdict = action.map_or("matched", Action::name);
+        } else {
+            one.verdict = "unmatched";
+        }
+        if self.is_open {
+            let outcomes = self.file.policy.outcomes(packet);
+            if outcomes.deciders.len() + usize::from(outcomes.unmatched.is_some()) > 1 {
+                one.possible = outcomes.deciders.iter().map(|one| place(one.rule).0).collect();
+                one.possible.dedup();
+                one.possible.extend(outcomes.unmatched.map(|_| 0));
+                one.possible_verdict = Some(verdict(self.file, &outcomes).map_or("unknown", Action::name));
+            }
+        }
+    }
+
     fn result(
-        &self,
+        &mut self,
         arguments: &Classify,
         form: &'static str,
         build_seconds: f64,
@@ -395,6 +442,7 @@ impl<'a> Tally<'a> {
             matched: self.looked_up - self.unmatched,
             unmatched: self.unmatched,
             unused: (self.hits.len() - order.len()) as u64,
+            per_packet: self.listed.take(),
             top: top.collect(),
             unused_listed: unused.take(listed).map(|id| line(self.file, id)).collect(),
             verified: arguments.verify,

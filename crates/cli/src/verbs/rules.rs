@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowloom::classifier::analysis::Oddity;
-use flowloom::classifier::firewall::Families;
+use flowloom::classifier::firewall::{Families, PossibleOutcome};
 use flowloom::classifier::load::classbench;
 use flowloom::classifier::write;
 use flowloom::classifier::{Action, Addresses, ClassifierBuilder, PortRange, ProtocolMatch, Rule, RuleId};
@@ -48,6 +48,16 @@ pub(crate) fn line(file: &RuleFile, id: RuleId) -> RuleLine {
         action: file.set().get(id).and_then(|rule| rule.action).map(Action::name),
         chain: (!chain.is_empty()).then(|| chain.to_owned()),
     }
+}
+
+/// Returns the action on a packet if all its possible outcomes agree. As in `replay` by default, a
+/// rule without an action accepts, and a packet that no rule matches is denied.
+pub(crate) fn verdict(file: &RuleFile, outcomes: &PossibleOutcome) -> Option<Action> {
+    let action = |id| file.set().get(id).and_then(|rule| rule.action).unwrap_or(Action::Accept);
+    let decided = outcomes.deciders.iter().map(|one| action(one.rule));
+    let mut all = decided.chain(outcomes.unmatched.map(|_| Action::Deny));
+    let first = all.next()?;
+    all.all(|other| other == first).then_some(first)
 }
 
 fn run_check(arguments: &Check, common: &Common) -> Result<Status, Failure> {
@@ -134,7 +144,10 @@ fn run_stats(arguments: &Stats, common: &Common) -> Result<Status, Failure> {
 }
 
 fn run_convert(arguments: &Convert, common: &Common) -> Result<Status, Failure> {
-    let file = rule_file::read(&arguments.options)?;
+    let mut file = rule_file::read(&arguments.options)?;
+    if arguments.no_later_fragments {
+        file.policy = file.policy.without_later_fragments();
+    }
     let output = arguments.output.as_deref().filter(|path| path.as_os_str() != "-");
     if let Some(path) = output.filter(|path| is_one_file(&arguments.options.rules, path)) {
         return Err(Failure::Usage(format!(

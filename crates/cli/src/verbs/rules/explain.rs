@@ -17,7 +17,7 @@ use crate::interface;
 use crate::render::print;
 use crate::render::rules::{ExplainLine, ExplainResult};
 use crate::rule_file::{self, RuleFile};
-use crate::verbs::rules::line;
+use crate::verbs::rules::{line, verdict};
 
 /// Runs the command.
 pub(super) fn run(arguments: &Explain, common: &Common) -> Result<Status, Failure> {
@@ -168,12 +168,14 @@ fn explain(
         }
     };
     let winner = outcomes.decided();
+    let verdict = verdict(file, &outcomes);
     let result = ExplainResult {
         schema: "flowloom/rules-explain/1",
         header: packet.tuple.to_string(),
         matching: matching.len() as u64,
         value: winner.and_then(|id| file.set().get(id)).map(|rule| rule.value),
         winner: winner.map(|id| line(file, id).number),
+        verdict: verdict.map_or("unknown", Action::name),
         is_open: winner.is_none() && !outcomes.deciders.is_empty(),
         unmatched: outcomes.unmatched.is_some(),
         listed: matching
@@ -183,5 +185,5 @@ fn explain(
             .collect(),
     };
     print(&result, common)?;
-    Ok(Status::Ok)
+    Ok(if verdict == Some(Action::Accept) { Status::Ok } else { Status::CheckFailed })
 }
