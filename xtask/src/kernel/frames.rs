@@ -338,6 +338,36 @@ fn packet(
     bytes
 }
 
+/// Numbers a frame: in the identification of IPv4, or in the flow label of IPv6.
+pub(super) fn set_number(frame: &mut [u8], number: usize) {
+    let bytes = (number as u16).to_be_bytes();
+    if frame[12..14] == [0x86, 0xdd] {
+        frame[16..18].copy_from_slice(&bytes);
+        return;
+    }
+    frame[18..20].copy_from_slice(&bytes);
+    frame[24..26].fill(0);
+    let header = 14 + usize::from(frame[14] & 15) * 4;
+    let sum = checksum(&frame[14..header]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Returns the number of a frame.
+pub(super) fn number(frame: &[u8]) -> Option<usize> {
+    let at = match frame.get(12..14)? {
+        [0x08, 0x00] => 18,
+        [0x86, 0xdd] => 16,
+        _ => return None,
+    };
+    Some(usize::from(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?])))
+}
+
+/// Returns whether a forwarded frame has the addresses and the payload of a sent one.
+pub(super) fn is_same(sent: &[u8], forwarded: &[u8]) -> bool {
+    let from = if sent[12..14] == [0x86, 0xdd] { 22 } else { 26 };
+    sent[12..14] == forwarded[12..14] && forwarded.get(from..) == Some(&sent[from..])
+}
+
 fn checksum(bytes: &[u8]) -> u16 {
     let mut sum: u32 = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
     while sum > 0xffff {

@@ -50,6 +50,11 @@ impl Features {
         }
     }
 
+    /// Returns the features without what depends on more than packets, which is not converted.
+    pub(super) fn convertible(self) -> Self {
+        Self { limit: false, recent: false, ..self }
+    }
+
     /// Returns the features without states, with chains, LOG and rules without a target.
     pub(super) fn passing(self) -> Self {
         Self { state: false, chains: true, log: true, no_target: true, ..self }

@@ -12,6 +12,7 @@
 #![expect(clippy::print_stdout, reason = "the result of the verb")]
 #![expect(clippy::doc_markdown, reason = "the tools of netfilter have underscores in their names")]
 
+mod conversions;
 mod converted;
 mod counters;
 mod draw;
@@ -39,12 +40,15 @@ use hosts::Family;
 use iptables_file::Features;
 use network::Network;
 
-const USAGE: &str = "usage: cargo xtask kernel [--files N] [--first N] [--packets N] [--seed N]
+const USAGE: &str = "usage: cargo xtask kernel [--files N] [--first N] [--packets N] [--seed N] [--conversions]
 
   Loads random firewalls into the kernel, sends random packets through them, and compares the
   counters of rules with those of `flowloom classify` and `flowloom replay`. Needs root, ip, iptables and nft.
   By default, 5 files of 200 packets each; for a long run: --files 200 --packets 5000
-  --first 41 --files 1 repeats the file with this number";
+  --first 41 --files 1 repeats the file with this number.
+
+  With --conversions, each file is converted from iptables to nft or the other way round, also through
+  TOML and minimised, and the kernel must forward the same frames: --files 20000 --packets 100";
 
 /// The program that loads a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,9 +101,21 @@ impl Loader {
     }
 }
 
+/// Returns a random file for a loader.
+fn drawn(draw: &mut Draw, loader: Loader, features: Features) -> String {
+    match loader {
+        Loader::Legacy(family) | Loader::Tables(family) => iptables_file::text(draw, family, features),
+        Loader::Nft => nft_file::text(draw, features),
+    }
+}
+
 /// The amount of work of a run.
 #[derive(Debug)]
 struct Plan {
+    /// The directory for what differs.
+    folder: PathBuf,
+    /// Conversions are compared, not decisions of the product.
+    is_converting: bool,
     /// The number of the first file.
     first: u64,
     files: u64,
@@ -108,9 +124,14 @@ struct Plan {
 }
 
 fn plan(arguments: &[String]) -> Result<Plan> {
-    let mut plan = Plan { first: 0, files: 5, packets: 200, seed: 1 };
+    let mut plan =
+        Plan { folder: PathBuf::new(), is_converting: false, first: 0, files: 5, packets: 200, seed: 1 };
     let mut words = arguments.iter();
     while let Some(option) = words.next() {
+        if option == "--conversions" {
+            plan.is_converting = true;
+            continue;
+        }
         let value = words.next().with_context(|| format!("{option} needs a number\n{USAGE}"))?;
         let number: u64 =
             value.parse().ok().with_context(|| format!("{option} {value}: not a number\n{USAGE}"))?;
@@ -135,15 +156,19 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     if is_help(arguments) {
         return Ok(show(USAGE, arguments));
     }
-    let plan = plan(arguments)?;
-    if let Some(reason) = missing() {
+    let mut plan = plan(arguments)?;
+    if let Some(reason) = missing(plan.seed) {
         println!("kernel: not run: {reason}");
         return Ok(ExitCode::SUCCESS);
     }
     let flowloom = debug_command(root)?;
-    let folder = flowloom.with_file_name("kernel");
+    let folder = flowloom.with_file_name("kernel").join(plan.seed.to_string());
     std::fs::create_dir_all(&folder)?;
-    let bench = Bench { flowloom, folder, conversions: Cell::default() };
+    plan.folder.clone_from(&folder);
+    if plan.is_converting {
+        return Ok(ExitCode::from(u8::from(conversions::run(&plan)? > 0)));
+    }
+    let bench = Bench { flowloom, folder, seed: plan.seed, conversions: Cell::default() };
     let (mut rules, mut packets, mut different) = (0, 0, Vec::new());
     for file in plan.first..plan.first.saturating_add(plan.files) {
         let loader = LOADERS[(file % LOADERS.len() as u64) as usize];
@@ -171,7 +196,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
 }
 
 /// Returns why the comparison cannot run here.
-fn missing() -> Option<String> {
+fn missing(seed: u64) -> Option<String> {
     for program in
         ["ip", "taskset", "iptables-legacy", "ip6tables-legacy", "iptables-nft", "ip6tables-nft", "nft"]
     {
@@ -180,7 +205,7 @@ fn missing() -> Option<String> {
             return Some(format!("{program} is not installed"));
         }
     }
-    let network = match Network::new() {
+    let network = match Network::new(seed) {
         Ok(network) => network,
         Err(error) => return Some(format!("no network namespaces: {error:#}")),
     };
@@ -197,6 +222,7 @@ fn missing() -> Option<String> {
 struct Bench {
     flowloom: PathBuf,
     folder: PathBuf,
+    seed: u64,
     /// Conversions that were loaded, and those that were refused.
     conversions: Cell<[u64; 2]>,
 }
@@ -226,12 +252,7 @@ impl Bench {
         let features = Features::draw(&mut draw);
         let features = if file.is_multiple_of(PASSING) { features.passing() } else { features };
         let count = plan.packets;
-        let text = match loader {
-            Loader::Legacy(family) | Loader::Tables(family) => {
-                iptables_file::text(&mut draw, family, features)
-            }
-            Loader::Nft => nft_file::text(&mut draw, features),
-        };
+        let text = drawn(&mut draw, loader, features);
         let has_later = !matches!(loader, Loader::Tables(_));
         let kind = (has_later, loader != Loader::Nft);
         let mut frames = Frames::new(&mut draw, loader.families(), features.state, kind);
@@ -301,7 +322,7 @@ impl Bench {
         trace: &Path,
         count: usize,
     ) -> Result<(Vec<Counted>, u64)> {
-        let network = Network::new()?;
+        let network = Network::new(self.seed)?;
         if loader == Loader::Nft {
             network.router(&["nft", "-f", "-"], Some(text))?;
         } else {

@@ -14,31 +14,34 @@ use anyhow::{Context, Result, ensure};
 
 use super::hosts::{RECEIVER_MAC, SENDER_MAC};
 
-const SENDER: &str = "flowloom-sender";
-const ROUTER: &str = "flowloom-router";
-
 /// The table that counts forwarded packets.
 const COUNTING: &str = "counting";
 
 /// The namespaces, which are removed on drop.
 #[derive(Debug)]
-pub(super) struct Network;
+pub(super) struct Network {
+    pub(super) sender: String,
+    pub(super) router: String,
+}
 
 impl Network {
-    pub(super) fn new() -> Result<Self> {
-        delete();
-        let network = Self;
+    /// Makes the namespaces of a run, which its seed names.
+    pub(super) fn new(seed: u64) -> Result<Self> {
+        let names = ["sender", "router"].map(|name| format!("flowloom-{name}-{seed}"));
+        names.iter().for_each(|name| delete(name));
+        let [sender, router] = &names;
+        let network = Self { sender: sender.clone(), router: router.clone() };
         let make = |words: &str| run(Command::new("ip").args(words.split_whitespace()), None);
-        make(&format!("netns add {SENDER}"))?;
-        make(&format!("netns add {ROUTER}"))?;
-        make(&format!("-n {ROUTER} link add in0 type veth peer name snd0 netns {SENDER}"))?;
-        make(&format!("-n {ROUTER} link add out0 type veth peer name snd1 netns {SENDER}"))?;
+        make(&format!("netns add {sender}"))?;
+        make(&format!("netns add {router}"))?;
+        make(&format!("-n {router} link add in0 type veth peer name snd0 netns {sender}"))?;
+        make(&format!("-n {router} link add out0 type veth peer name snd1 netns {sender}"))?;
         // Nothing answers on the other side of out0, so it needs no neighbours' addresses.
-        make(&format!("-n {ROUTER} link set out0 arp off"))?;
-        make(&format!("-n {ROUTER} link set in0 address {RECEIVER_MAC}"))?;
-        make(&format!("-n {SENDER} link set snd0 address {SENDER_MAC}"))?;
+        make(&format!("-n {router} link set out0 arp off"))?;
+        make(&format!("-n {router} link set in0 address {RECEIVER_MAC}"))?;
+        make(&format!("-n {sender} link set snd0 address {SENDER_MAC}"))?;
         // The sender's own IPv6 would send announcements; those of the router cannot be forwarded.
-        network.set(SENDER, "net.ipv6.conf.all.disable_ipv6=1")?;
+        network.set(sender, "net.ipv6.conf.all.disable_ipv6=1")?;
         for setting in [
             "net.ipv4.ip_forward=1",
             "net.ipv4.conf.all.rp_filter=0",
@@ -46,23 +49,23 @@ impl Network {
             "net.ipv4.conf.in0.rp_filter=0",
             "net.ipv6.conf.all.forwarding=1",
         ] {
-            network.set(ROUTER, setting)?;
+            network.set(router, setting)?;
         }
         for interface in ["snd0", "snd1"] {
-            make(&format!("-n {SENDER} link set {interface} up"))?;
+            make(&format!("-n {sender} link set {interface} up"))?;
         }
         for interface in ["lo", "in0", "out0"] {
-            make(&format!("-n {ROUTER} link set {interface} up"))?;
+            make(&format!("-n {router} link set {interface} up"))?;
         }
-        make(&format!("-n {ROUTER} route add default dev out0"))?;
-        make(&format!("-n {ROUTER} -6 route add default dev out0"))?;
+        make(&format!("-n {router} route add default dev out0"))?;
+        make(&format!("-n {router} -6 route add default dev out0"))?;
         Ok(network)
     }
 
     /// Configures connection tracking, when it is loaded, to check neither checksums nor windows.
     pub(super) fn relax_tracking(&self) -> Result<()> {
-        self.set(ROUTER, "net.netfilter.nf_conntrack_checksum=0")?;
-        self.set(ROUTER, "net.netfilter.nf_conntrack_tcp_be_liberal=1")
+        self.set(&self.router, "net.netfilter.nf_conntrack_checksum=0")?;
+        self.set(&self.router, "net.netfilter.nf_conntrack_tcp_be_liberal=1")
     }
 
     #[expect(clippy::unused_self, reason = "the namespaces must exist")]
@@ -71,9 +74,14 @@ impl Network {
     }
 
     /// Runs a program in the router, and returns its output.
-    #[expect(clippy::unused_self, reason = "the namespaces must exist")]
     pub(super) fn router(&self, words: &[&str], input: Option<&str>) -> Result<String> {
-        run(inside(ROUTER, Path::new(words[0])).args(&words[1..]), input)
+        run(inside(&self.router, Path::new(words[0])).args(&words[1..]), input)
+    }
+
+    /// Runs a program where this thread is, in one of the namespaces.
+    #[expect(clippy::unused_self, reason = "the namespaces must exist")]
+    pub(super) fn here(&self, words: &[&str], input: Option<&str>) -> Result<String> {
+        run(Command::new(words[0]).args(&words[1..]), input)
     }
 
     /// Begins to count the packets that the router forwards.
@@ -101,9 +109,8 @@ impl Network {
     }
 
     /// Sends the frames of a capture once, all on one processor so that they keep their order.
-    #[expect(clippy::unused_self, reason = "the namespaces must exist")]
     pub(super) fn send(&self, flowloom: &Path, capture: &Path) -> Result<String> {
-        let mut command = inside(SENDER, Path::new("taskset"));
+        let mut command = inside(&self.sender, Path::new("taskset"));
         command.args(["-c", "0"]).arg(flowloom);
         command.args(["send", "--iface", "snd0", "--speed", "max", "--format", "json", "-q"]);
         run(command.arg(capture), None)
@@ -112,14 +119,13 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        delete();
+        delete(&self.sender);
+        delete(&self.router);
     }
 }
 
-fn delete() {
-    for name in [SENDER, ROUTER] {
-        let _ = Command::new("ip").args(["netns", "delete", name]).stderr(Stdio::null()).status();
-    }
+fn delete(name: &str) {
+    let _ = Command::new("ip").args(["netns", "delete", name]).stderr(Stdio::null()).status();
 }
 
 fn inside(network: &str, program: &Path) -> Command {
