@@ -34,10 +34,11 @@ enum Part {
 struct Set {
     is_v6: bool,
     parts: Vec<Part>,
-    /// Elements of sets that contain only addresses; they are merged when the set is used.
-    addresses: Vec<(u128, u128)>,
-    /// Addresses that `nomatch` excludes.
-    without: Vec<(u128, u128)>,
+    /// Elements of sets that contain only addresses, and whether `nomatch` excludes them. They are
+    /// merged when the set is used.
+    addresses: Vec<((u128, u128), bool)>,
+    /// Length of the prefix in which addresses are stored and looked up.
+    netmask: Option<String>,
     /// Elements of other sets, as text.
     elements: Vec<Vec<String>>,
     /// Names of member sets.
@@ -142,28 +143,68 @@ impl Sets {
                     let text = format!("unsupported set type '{kind}'; use ip, net, port, mac or iface");
                     error(kind, LoadErrorKind::Refused(text))
                 })?;
-                let is_v6 = words.windows(2).any(|pair| pair == ["family", "inet6"]);
-                self.sets.insert(String::from(name), Set { is_v6, parts, ..Set::default() });
+                let mut set = Set { parts, ..Set::default() };
+                let mut options = words.iter().skip(3).copied();
+                while let Some(option) = options.next() {
+                    match option {
+                        "family" => set.is_v6 = options.next() == Some("inet6"),
+                        "netmask" => set.netmask = options.next().map(String::from),
+                        "hashsize" | "maxelem" | "bucketsize" | "initval" | "size" | "range" => {
+                            options.next();
+                        }
+                        "timeout" => set.is_timed |= options.next() != Some("0"),
+                        "counters" | "comment" | "forceadd" | "skbinfo" | "-exist" => {}
+                        other => return Err(error(other, unread(other))),
+                    }
+                }
+                self.sets.insert(String::from(name), set);
             }
             "add" | "-A" => {
                 let (name, element) = (word(1), word(2));
                 let set = self.sets.get_mut(name).ok_or_else(|| {
                     error(name, LoadErrorKind::Refused(format!("no line above creates a set '{name}'")))
                 })?;
-                let is_out = words.iter().skip(3).any(|&word| word == "nomatch");
-                set.is_timed |= words.iter().skip(3).any(|&word| word == "timeout");
+                let mut is_out = false;
+                let mut options = words.iter().skip(3).copied();
+                while let Some(option) = options.next() {
+                    match option {
+                        "nomatch" => is_out = true,
+                        "timeout" => set.is_timed |= options.next() != Some("0"),
+                        "packets" | "bytes" | "skbmark" | "skbprio" | "skbqueue" => {
+                            options.next();
+                        }
+                        "-exist" => {}
+                        // The rest of a quoted text.
+                        "comment" => {
+                            let mut quotes = 0;
+                            while quotes < 2
+                                && let Some(word) = options.next()
+                            {
+                                quotes += word.matches('"').count();
+                            }
+                        }
+                        other => return Err(error(other, unread(other))),
+                    }
+                }
+                let masked = match &set.netmask {
+                    Some(length) if set.parts.first() == Some(&Part::Address) => {
+                        let (address, rest) = element.split_at(element.find(',').unwrap_or(element.len()));
+                        format!("{address}/{length}{rest}")
+                    }
+                    _ => String::from(element),
+                };
                 if set.parts.is_empty() {
                     set.members.push(String::from(element));
                 } else if set.parts == [Part::Address] {
-                    let range = addresses(element, set.is_v6).ok_or_else(|| {
+                    let range = addresses(&masked, set.is_v6).ok_or_else(|| {
                         error(
                             element,
                             LoadErrorKind::Expected("an address, a prefix or a range of the set's family"),
                         )
                     })?;
-                    if is_out { set.without.push(range) } else { set.addresses.push(range) }
+                    set.addresses.push((range, is_out));
                 } else {
-                    let parts: Vec<String> = element.split(',').map(String::from).collect();
+                    let parts: Vec<String> = masked.split(',').map(String::from).collect();
                     if parts.len() != set.parts.len() {
                         return Err(error(
                             element,
@@ -210,8 +251,7 @@ impl Sets {
         }
         if set.parts == [Part::Address] && set.members.is_empty() {
             let all = if set.is_v6 { u128::MAX } else { 0xffff_ffff };
-            let ranges = Ranges::of(set.addresses.iter().copied());
-            let ranges = ranges.intersection(&Ranges::of(set.without.iter().copied()).complement(all));
+            let ranges = set.merged(all);
             let ranges = if not { ranges.complement(all) } else { ranges };
             let is_destination = *sides.first()? == Side::Destination;
             conditions.ask_address(is_destination, set.is_v6, &ranges);
@@ -231,7 +271,29 @@ impl Sets {
     }
 }
 
+/// An option that may change which packets are in a set.
+fn unread(option: &str) -> LoadErrorKind {
+    LoadErrorKind::Refused(format!("unsupported option '{option}' of a set; save the set without it"))
+}
+
 impl Set {
+    /// Returns the addresses of a set of addresses. Of several networks, the longest prefix decides.
+    fn merged(&self, all: u128) -> Ranges {
+        if self.addresses.iter().all(|(_, is_out)| !is_out) {
+            return Ranges::of(self.addresses.iter().map(|(range, _)| *range));
+        }
+        let mut networks: Vec<&((u128, u128), bool)> = self.addresses.iter().collect();
+        networks.sort_by_key(|((low, high), _)| core::cmp::Reverse(high - low));
+        let mut merged = Ranges::default();
+        // Networks of one length do not overlap.
+        for same in networks.chunk_by(|a, b| a.0.1 - a.0.0 == b.0.1 - b.0.0) {
+            let of = |is_out: bool| same.iter().filter(move |one| one.1 == is_out).map(|one| one.0);
+            merged = merged.union(&Ranges::of(of(false)));
+            merged = merged.intersection(&Ranges::of(of(true)).complement(all));
+        }
+        merged
+    }
+
     /// Returns the condition of an element.
     fn condition(&self, element: &[String], sides: &[Side]) -> Option<Conditions> {
         let mut conditions = Conditions::default();
@@ -250,9 +312,19 @@ impl Set {
                         text.split_once(':').map_or((None, text.as_str()), |(n, p)| (Some(n), p));
                     let (low, high) = ports.split_once('-').unwrap_or((ports, ports));
                     let (low, high): (u16, u16) = (decimal(low)?, decimal(high)?);
-                    let protocol = protocol(name.unwrap_or("tcp")).filter(|p| p.mask() == 0xff)?;
-                    conditions.ask_protocol(&Ranges::exact(u128::from(protocol.value())));
-                    conditions.ask_port(is_destination, &Ranges::of([(u128::from(low), u128::from(high))]));
+                    let Some(name) = name else {
+                        // A set of ports alone has those of TCP and UDP.
+                        conditions.ask_protocol(&Ranges::of([(6, 6), (17, 17)]));
+                        conditions.ask_port(is_destination, &Ranges::of([(low.into(), high.into())]));
+                        continue;
+                    };
+                    let protocol = protocol(name).filter(|p| p.mask() == 0xff)?.value();
+                    conditions.ask_protocol(&Ranges::exact(protocol.into()));
+                    if crate::firewall::WITH_PORTS.contains(&protocol) {
+                        conditions.ask_port(is_destination, &Ranges::of([(low.into(), high.into())]));
+                    } else if (low, high) != (0, 0) {
+                        return None;
+                    }
                 }
                 Part::Mac => {
                     let value = super::iptables::mac(text)?;
@@ -322,6 +394,35 @@ mod tests {
         assert_eq!(test("service", &sides, false, &from_ten), Truth::Yes);
         assert_eq!(test("service", &sides, false, &packet([1; 4], 443, 17)), Truth::No);
         assert_eq!(test("service", &sides, true, &packet([1; 4], 443, 17)), Truth::Yes);
+    }
+
+    #[test]
+    fn the_longest_network_decides_and_ports_alone_are_of_tcp_and_udp() {
+        let text = "create n hash:net\nadd n 10.0.0.0/8 comment \"a b\"\nadd n 10.1.0.0/16 nomatch\nadd n 10.1.2.0/24\n\
+                    create p bitmap:port range 0-65535\nadd p 80-90\ncreate m hash:ip family inet netmask 24\n\
+                    add m 10.9.9.0 packets 1 bytes 2\ncreate g hash:ip,port\nadd g 10.0.0.1,gre:0\n";
+        let sets = parse(text, LoadLimits::default()).unwrap();
+        let holds = |name: &str, source: [u8; 4], port, protocol| {
+            let packet = Packet::new(FiveTuple::v4(source, [192, 0, 2, 1], 9, port, protocol));
+            sets.test(name, &[Side::Source, Side::Destination], false).unwrap().matches(&packet)
+                == Truth::Yes
+        };
+        let from = |source| holds("n", source, 1, 6);
+        assert_eq!([[10, 9, 9, 9], [10, 1, 9, 9], [10, 1, 2, 9]].map(from), [true, false, true]);
+        let port = |protocol| {
+            let packet = Packet::new(FiveTuple::v4([1; 4], [2; 4], 9, 85, protocol));
+            sets.test("p", &[Side::Destination], false).unwrap().matches(&packet) == Truth::Yes
+        };
+        assert_eq!([6, 17, 132].map(port), [true, true, false]);
+        assert_eq!([holds("m", [10, 9, 9, 77], 1, 6), holds("m", [10, 9, 8, 77], 1, 6)], [true, false]);
+        assert!(holds("g", [10, 0, 0, 1], 0, 47));
+        for line in
+            ["create x hash:ip bitmask 255.0.255.0", "create x hash:net,iface\nadd x 10.0.0.0/8,e wildcard"]
+        {
+            assert!(
+                parse(line, LoadLimits::default()).unwrap_err().to_string().contains("unsupported option")
+            );
+        }
     }
 
     #[test]
