@@ -30,6 +30,9 @@ impl Bench {
                 let mut command = Command::new(&self.flowloom);
                 command.args(["rules", "convert"]).arg(rules).args(["--to", form, "-q"]);
                 command.args(&loader.chain_options()[..2]);
+                if self.has_sets.get() {
+                    command.arg("--sets").arg(self.sets());
+                }
                 if loader != Loader::Nft || form == "iptables" {
                     command.args(["--family", name]);
                 }

@@ -164,7 +164,7 @@ impl<'a> Frames<'a> {
                     (true, false) => 128,
                     (true, true) => 129,
                 };
-                let kind = if self.is_tracked || self.draw.percent(70) {
+                let kind = if self.draw.percent(75) {
                     kind
                 } else if is_v6 {
                     self.draw.pick(&[1, 2, 3, 4, 130, 135, 143])
@@ -228,13 +228,13 @@ impl<'a> Frames<'a> {
             fragment = Some(if is_later {
                 // iptables drops the second part of TCP, which no counter of a rule tells.
                 let at = if self.is_iptables && protocol == TCP { 2 } else { 1 };
-                (self.draw.pick(&[at, 2, 100]), self.draw.percent(50))
+                (self.draw.pick(&[at, 2, 3, 100, 185, 1000]), self.draw.percent(50))
             } else {
                 (0, true)
             });
         }
         let mut protocol = protocol;
-        // IPv6 finds the transport header behind an authentication header in one back end only.
+        // nf_tables does not look behind an authentication header of IPv6, and the older back end does.
         if fragment.is_none() && !self.is_tracked && family == Family::V4 && self.draw.percent(5) {
             let mut header = vec![protocol, 4, 0, 0];
             header.resize(24, 1);

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use super::draw::Draw;
 use super::hosts::{Family, PORTS};
+use super::ipset_file;
 
 /// The constructs that a file uses.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,8 @@ pub(super) struct Features {
     negation: bool,
     recent: bool,
     no_target: bool,
+    /// Rules ask for sets.
+    pub(super) sets: bool,
     /// Rules write marks and fields of headers, and ask for them.
     writes: bool,
 }
@@ -46,13 +49,14 @@ impl Features {
             negation: draw.percent(26),
             recent: draw.percent(14),
             no_target: draw.percent(14),
+            sets: draw.percent(20),
             writes: draw.percent(25),
         }
     }
 
     /// Returns the features without what depends on more than packets, which is not converted.
     pub(super) fn convertible(self) -> Self {
-        Self { limit: false, recent: false, ..self }
+        Self { limit: false, recent: false, sets: false, ..self }
     }
 
     /// Returns the features without states, with chains, LOG and rules without a target.
@@ -149,7 +153,13 @@ fn conditions(draw: &mut Draw, family: Family, features: Features) -> String {
         }
     }
     if features.limit && draw.percent(12) {
-        text.push_str(" -m limit --limit 10000/sec --limit-burst 10000");
+        // A limit that ends is unknown, and so is each state after it.
+        let ends = !features.state && draw.percent(50);
+        let limit = if ends { "1/hour --limit-burst 3" } else { "10000/sec --limit-burst 10000" };
+        let _ = write!(text, " -m limit --limit {limit}");
+    }
+    if features.sets && draw.percent(25) {
+        text.push_str(&ipset_file::condition(draw));
     }
     if features.recent && draw.percent(12) {
         text.push_str(" -m recent --set --name seen --rsource");

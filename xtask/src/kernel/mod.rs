@@ -19,12 +19,15 @@ mod draw;
 mod explained;
 mod frames;
 mod hosts;
+mod ipset_file;
 mod iptables_file;
 mod network;
 mod nft_file;
 mod passed;
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -168,7 +171,14 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     if plan.is_converting {
         return Ok(ExitCode::from(u8::from(conversions::run(&plan)? > 0)));
     }
-    let bench = Bench { flowloom, folder, seed: plan.seed, conversions: Cell::default() };
+    let bench = Bench {
+        flowloom,
+        folder,
+        seed: plan.seed,
+        has_ipset: Command::new("ipset").arg("-v").output().is_ok(),
+        has_sets: Cell::default(),
+        conversions: Cell::default(),
+    };
     let (mut rules, mut packets, mut different) = (0, 0, Vec::new());
     for file in plan.first..plan.first.saturating_add(plan.files) {
         let loader = LOADERS[(file % LOADERS.len() as u64) as usize];
@@ -223,6 +233,10 @@ struct Bench {
     flowloom: PathBuf,
     folder: PathBuf,
     seed: u64,
+    /// `ipset` is installed.
+    has_ipset: bool,
+    /// The rules of the file ask for sets, which lie beside it.
+    has_sets: Cell<bool>,
     /// Conversions that were loaded, and those that were refused.
     conversions: Cell<[u64; 2]>,
 }
@@ -235,6 +249,29 @@ struct Outcome {
     differences: Vec<String>,
 }
 
+/// The counts of `classify`.
+#[derive(Debug, Default)]
+struct Classified {
+    /// Packets that the rule of a line decides, where rules that may match do.
+    counters: Counters,
+    /// The fewest and the most packets that it decides.
+    bounds: BTreeMap<u64, (u64, u64)>,
+    /// The line of each rule by its number.
+    lines: Counters,
+}
+
+impl Classified {
+    /// Returns whether the kernel's count is possible. Where states are tracked, no limit is
+    /// reached, and all rules that may match do.
+    fn may_be(&self, rule: &Counted, is_tracked: bool) -> bool {
+        if is_tracked {
+            return self.counters.get(&rule.line).copied().unwrap_or_default() == rule.packets;
+        }
+        let (low, high) = self.bounds.get(&rule.line).copied().unwrap_or_default();
+        (low..=high).contains(&rule.packets)
+    }
+}
+
 /// The decisions on the frames of a file.
 #[derive(Debug)]
 struct Decided {
@@ -245,6 +282,19 @@ struct Decided {
 }
 
 impl Bench {
+    fn sets(&self) -> PathBuf {
+        self.folder.join("sets")
+    }
+
+    /// Returns the options for a file of a loader.
+    fn options(&self, loader: Loader) -> Vec<OsString> {
+        let mut options: Vec<OsString> = loader.chain_options().iter().map(OsString::from).collect();
+        if self.has_sets.get() {
+            options.extend([OsString::from("--sets"), self.sets().into()]);
+        }
+        options
+    }
+
     fn compare(&self, loader: Loader, file: u64, plan: &Plan) -> Result<Outcome> {
         /// One file in so many has no states, so that all its counters can be compared.
         const PASSING: u64 = 4;
@@ -252,6 +302,11 @@ impl Bench {
         let features = Features::draw(&mut draw);
         let features = if file.is_multiple_of(PASSING) { features.passing() } else { features };
         let count = plan.packets;
+        let features = if self.has_ipset { features } else { features.convertible() };
+        self.has_sets.set(features.sets && loader != Loader::Nft);
+        if self.has_sets.get() {
+            std::fs::write(self.sets(), ipset_file::text(&mut draw, loader.families()[0]))?;
+        }
         let text = drawn(&mut draw, loader, features);
         let has_later = !matches!(loader, Loader::Tables(_));
         let kind = (has_later, loader != Loader::Nft);
@@ -279,13 +334,14 @@ impl Bench {
         let (rules, trace) = (self.folder.join("rules"), self.folder.join("trace.pcap"));
         std::fs::write(&trace, frames::capture(frames))?;
         let (kernel, forwarded) = self.kernel(loader, is_tracked, text, &trace, frames.len())?;
-        let (classified, lines_of) = self.classify(loader, &rules, &trace)?;
-        let replayed = self.replay(loader, &rules, &trace, &lines_of)?;
+        let classified = self.classify(loader, &rules, &trace)?;
+        let replayed = self.replay(loader, &rules, &trace, &classified.lines)?;
         let lines: Vec<&str> = text.lines().collect();
         let differences = kernel.iter().filter(|rule| rule.decides).filter_map(|rule| {
             let text = lines.get(rule.line as usize - 1).map_or("", |line| line.trim());
-            let [here, run] = [&classified, &replayed].map(|all| all.get(&rule.line).copied().unwrap_or(0));
-            (rule.packets != here || here != run).then(|| {
+            let all = [&classified.counters, &replayed];
+            let [here, run] = all.map(|counters| counters.get(&rule.line).copied().unwrap_or(0));
+            (!classified.may_be(rule, is_tracked) || here != run).then(|| {
                 format!(
                     "  line {}: kernel {}, classify {here}, replay {run}: {text}",
                     rule.line, rule.packets
@@ -323,6 +379,10 @@ impl Bench {
         count: usize,
     ) -> Result<(Vec<Counted>, u64)> {
         let network = Network::new(self.seed)?;
+        if self.has_sets.get() {
+            network
+                .router(&["ipset", "restore", "-exist"], Some(&std::fs::read_to_string(self.sets())?))?;
+        }
         if loader == Loader::Nft {
             network.router(&["nft", "-f", "-"], Some(text))?;
         } else {
@@ -349,19 +409,35 @@ impl Bench {
         Ok((counted, forwarded))
     }
 
-    /// Returns the counts of `classify`, and the line of each rule by its number.
-    fn classify(&self, loader: Loader, rules: &Path, trace: &Path) -> Result<(Counters, Counters)> {
-        let more = ["--rules".as_ref(), rules.as_os_str(), "--top".as_ref(), "1000000".as_ref()];
-        let document = self.json("classify", loader, trace, &more)?;
+    /// Returns the counts of `classify`.
+    fn classify(&self, loader: Loader, rules: &Path, trace: &Path) -> Result<Classified> {
+        let more = ["--rules", "--top", "1000000", "--unused", "--per-packet"].map(AsRef::as_ref);
+        let document =
+            self.json("classify", loader, trace, &[&more[..1], &[rules.as_os_str()], &more[1..]].concat())?;
         ensure!(document["undecoded"] == 0, "frames are not decoded: {document:#}");
-        let (mut counters, mut lines) = (Counters::new(), Counters::new());
-        for hits in document["top"].as_array().into_iter().flatten() {
-            let rule = &hits["rule"];
+        let mut found = Classified::default();
+        let hit = document["top"].as_array().into_iter().flatten().map(|hits| &hits["rule"]);
+        for rule in hit.chain(document["unused_listed"].as_array().into_iter().flatten()) {
             let line = rule["line"].as_u64().context("a rule has a line")?;
-            lines.insert(rule["number"].as_u64().context("a rule has a number")?, line);
-            *counters.entry(line).or_default() += hits["packets"].as_u64().unwrap_or_default();
+            found.lines.insert(rule["number"].as_u64().context("a rule has a number")?, line);
         }
-        Ok((counters, lines))
+        for packet in document["per_packet"].as_array().into_iter().flatten() {
+            if let Some(line) = packet["line"].as_u64() {
+                *found.counters.entry(line).or_default() += 1;
+            }
+            let possible = packet["possible"].as_array().into_iter().flatten();
+            let mut lines: Vec<u64> =
+                possible.filter_map(|rule| found.lines.get(&rule.as_u64()?).copied()).collect();
+            lines.extend(packet["line"].as_u64());
+            lines.sort_unstable();
+            lines.dedup();
+            for line in &lines {
+                let bounds = found.bounds.entry(*line).or_default();
+                bounds.0 += u64::from(lines.len() == 1 && packet["possible"].is_null());
+                bounds.1 += 1;
+            }
+        }
+        Ok(found)
     }
 
     /// Returns the counts of `replay`, which judges every packet separately here, as a filter does.
@@ -387,7 +463,7 @@ impl Bench {
     fn json(&self, verb: &str, loader: Loader, trace: &Path, more: &[&std::ffi::OsStr]) -> Result<Value> {
         let mut command = Command::new(&self.flowloom);
         command.arg(verb).arg(trace).args(more);
-        command.args(loader.chain_options()).args(["--in", "in0", "--out", "out0", "--assume", "match"]);
+        command.args(self.options(loader)).args(["--in", "in0", "--out", "out0", "--assume", "match"]);
         command.args(["--format", "json", "-q"]);
         let output = command.output()?;
         ensure!(
