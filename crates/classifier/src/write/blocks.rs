@@ -57,6 +57,7 @@ pub(super) fn blocks<'a>(policy: &Policy, entries: &'a [Entry]) -> Result<Vec<Bl
     let all = Range { block: 0, start: 0, end: entries.len(), later: Vec::new(), back: entries.len() };
     let mut open = Vec::from([all]);
     while let Some(Range { block, start, end, later, back }) = open.pop() {
+        let follows = |to: usize| later.iter().find(|one| one.0 == to).map(|one| one.1);
         let mut at = start;
         while at < end {
             let entry = &entries[at];
@@ -77,9 +78,8 @@ pub(super) fn blocks<'a>(policy: &Policy, entries: &'a [Entry]) -> Result<Vec<Bl
                     blocks[block].steps.push(Step::Return(entry));
                     at += 1;
                 }
-                Outcome::Skip { to }
-                    if let Some(&(_, other)) = later.iter().find(|one| one.0 == to as usize) =>
-                {
+                Outcome::Skip { to } if follows(to as usize).is_some() => {
+                    let other = follows(to as usize).unwrap_or_default();
                     blocks[block].steps.push(Step::Goto(Some(entry), other));
                     at += 1;
                 }
@@ -111,7 +111,7 @@ pub(super) fn blocks<'a>(policy: &Policy, entries: &'a [Entry]) -> Result<Vec<Bl
                 }
             }
         }
-        if let Some(&(_, other)) = later.iter().find(|one| one.0 == end) {
+        if let Some(other) = follows(end) {
             blocks[block].steps.push(Step::Goto(None, other));
         }
     }
