@@ -615,3 +615,44 @@ fn ports_in_the_payload_of_fragments_are_not_written_for_iptables() {
     let no_ports = nft("drop", "ip saddr 10.0.0.0/8 accept");
     assert!(write::iptables::write(&no_ports, Families::V4).is_ok());
 }
+
+#[test]
+fn a_write_of_one_family_leaves_the_other_alone() {
+    let [mut v4, mut v6] = [to_port(22, TCP), packet("[2001:db8::1]:9", "[2001:db8::2]:22", TCP)];
+    (v4.ttl, v6.ttl, v4.dscp, v6.dscp) = (Some(64), Some(64), Some(0), Some(0));
+    for (rules, on_v4, on_v6) in [
+        ("ip ttl set 9\n ip ttl 9 drop\n ip6 hoplimit 9 drop", false, true),
+        ("meta mark set 1 ip6 dscp set 46\n ip dscp 46 drop\n ip6 dscp 46 drop", true, false),
+        ("ip ttl set 9 drop", false, true),
+        ("tcp checksum set 0 drop\n meta l4proto tcp accept", false, false),
+        ("udp checksum set 0 drop", true, true),
+    ] {
+        let policy = nft("accept", rules);
+        assert_eq!([v4, v6].map(|packet| accepts(&policy, &packet)), [on_v4, on_v6], "{rules}");
+    }
+}
+
+#[test]
+fn a_comparison_behind_the_arguments_of_a_statement_counts() {
+    for statement in [
+        "add @seen { ip saddr }",
+        "update @seen { ip saddr . tcp dport }",
+        "meta mark set ip dscp",
+        "meta mark set meta mark | 4",
+        "ip dscp set ef",
+        "dup to 192.0.2.9 device \"eth1\"",
+        "log prefix \"a\" group 2",
+        "counter name \"c\"",
+        "tcp flags syn reset tcp option fastopen",
+    ] {
+        let mut packet = packet("10.1.0.1:9", "192.0.2.1:22", TCP);
+        (packet.tcp_flags, packet.dscp, packet.input) = (Some(2), Some(0), Some("b"));
+        let mut other = packet;
+        other.tuple.destination_port = 23;
+        for behind in ["tcp dport 22", "ip daddr 192.0.2.1 th dport 22", "iifname != \"a\" tcp dport 22"] {
+            let policy = nft("accept", &format!("{statement} {behind} drop"));
+            let found = [packet, other].map(|packet| accepts(&policy, &packet));
+            assert_eq!(found, [false, true], "{statement} {behind}");
+        }
+    }
+}

@@ -54,7 +54,8 @@ impl<'a> Reader<'a> {
                 let set = match option.text.rsplit('-').next() {
                     Some("lt") => Ranges::of(number.checked_sub(1).map(|end| (0, end))),
                     Some("gt") => Ranges::of([(number + 1, 255)]),
-                    _ => Ranges::exact(number),
+                    Some("eq" | "ttl" | "hl") => Ranges::exact(number),
+                    _ => return Err(self.expected(option.at, "--ttl-eq, --ttl-lt or --ttl-gt")),
                 };
                 self.conditions.ask(Test::new(TestKind::Number(HeaderField::Ttl, set), not));
             }

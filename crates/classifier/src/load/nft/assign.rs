@@ -9,7 +9,8 @@ use super::ast::Expr;
 use super::lower::{describe, ecn, number};
 use crate::firewall::{HeaderField, Write, WrittenField, WrittenValue};
 
-/// Returns what a statement writes; nothing if no supported comparison asks for the field.
+/// Returns what a statement writes; nothing if no supported comparison asks for the field. What is
+/// not listed may be asked for.
 ///
 /// # Errors
 ///
@@ -22,21 +23,18 @@ pub(super) fn write(expr: &Expr, words: &str) -> Result<Option<Write>, String> {
             ("ip" | "ip6", "dscp") => WrittenField::Number(HeaderField::Dscp),
             ("ip" | "ip6", "ecn") => WrittenField::Number(HeaderField::Ecn),
             ("ip", "ttl") | ("ip6", "hoplimit") => WrittenField::Number(HeaderField::Ttl),
-            ("ether", "saddr" | "type")
-            | ("vlan", "id")
-            | (
-                "ip" | "ip6",
-                "saddr" | "daddr" | "protocol" | "nexthdr" | "length" | "frag-off" | "version",
-            )
-            | ("tcp" | "udp" | "udplite" | "sctp" | "dccp" | "th", "sport" | "dport")
-            | ("tcp", "flags")
-            | ("icmp" | "icmpv6", "type" | "code") => {
+            // No comparison reads these.
+            ("ip", "id" | "checksum")
+            | ("ip6", "flowlabel")
+            | ("tcp", "checksum" | "sequence" | "ackseq" | "window" | "urgptr")
+            | ("udp", "checksum")
+            | ("ether", "daddr") => return Ok(None),
+            _ => {
                 let what = describe(expr);
                 return Err(format!(
                     "'{what} set' changes what later rules see; write the rule without it"
                 ));
             }
-            _ => return Ok(None),
         },
         _ => return Ok(None),
     };

@@ -181,12 +181,7 @@ impl Table {
 
     /// Returns the families of its packets; `None` for tables without IP packets.
     pub(super) fn families(&self) -> Option<Families> {
-        match self.family.as_str() {
-            "ip" => Some(Families::V4),
-            "ip6" => Some(Families::V6),
-            "inet" => Some(Families::BOTH),
-            _ => None,
-        }
+        families_of(&self.family).flatten()
     }
 
     /// Returns the handle of a new object.
@@ -205,6 +200,19 @@ impl Table {
         });
         &mut self.chains[at]
     }
+}
+
+/// Returns the families of packets that tables of a family see, or that they see none of IP; `None`
+/// for other words.
+#[expect(clippy::option_option, reason = "no family is one of the families")]
+pub(super) fn families_of(word: &str) -> Option<Option<Families>> {
+    Some(match word {
+        "ip" => Some(Families::V4),
+        "ip6" => Some(Families::V6),
+        "inet" => Some(Families::BOTH),
+        "arp" | "bridge" | "netdev" => None,
+        _ => return None,
+    })
 }
 
 /// Returns the statement for a match (a name in lower case) or a target (in capitals) of iptables

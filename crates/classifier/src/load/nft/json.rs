@@ -9,7 +9,8 @@ use serde_json::Value as Json;
 
 use super::super::{LoadError, LoadErrorKind, LoadLimits, reject};
 use super::ast::{
-    Chain, Expr, Hook, Op, Parsed, Rule, Statement, Table, Value, Verdict, from_iptables, priority,
+    Chain, Expr, Hook, Op, Parsed, Rule, Statement, Table, Value, Verdict, families_of, from_iptables,
+    priority,
 };
 use crate::rule::Action;
 
@@ -99,14 +100,12 @@ impl Reader<'_> {
         match kind {
             "metainfo" | "flowtable" | "counter" | "quota" | "limit" | "ct helper" | "ct timeout"
             | "ct expectation" | "synproxy" | "secmark" | "tunnel" => return Ok(()),
-            "table" | "chain" | "set" | "map" | "element" | "rule" => {}
-            _ => {
-                return Err(refused(format!(
-                    "unsupported command or object '{kind}'; load the script, and use nft -j list ruleset"
-                )));
-            }
+            _ => {}
         }
         let family = text_of("family");
+        if families_of(family).is_none() && matches!(kind, "table" | "chain" | "rule") {
+            return Err(refused(format!("unsupported family '{family}' of a table")));
+        }
         let table = if kind == "table" { text_of("name") } else { text_of("table") };
         let tables = &mut self.tables;
         let index =
@@ -153,7 +152,12 @@ impl Reader<'_> {
                 let rule = Rule { statements, line: self.line, number: self.number, at, handle: None };
                 rules.insert(if is_insert { 0 } else { rules.len() }, rule);
             }
-            _ => {}
+            "table" => {}
+            _ => {
+                return Err(refused(format!(
+                    "unsupported command or object '{kind}'; load the script, and use nft -j list ruleset"
+                )));
+            }
         }
         Ok(())
     }

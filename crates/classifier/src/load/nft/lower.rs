@@ -91,18 +91,19 @@ fn has_headers(table: &Table, parts: &[Expr]) -> Conditions {
 }
 
 /// Returns the conditions under which packets have the fields of expressions at all.
-fn needs(parts: &[Expr]) -> Conditions {
+pub(super) fn needs(parts: &[Expr]) -> Conditions {
     let mut all = Conditions::default();
     for part in parts {
         if let Expr::Payload(header, _) = part {
             match header.as_str() {
                 "ip" => all.families = all.families.and(Families::V4),
                 "ip6" => all.families = all.families.and(Families::V6),
-                name => {
-                    if let Some(number) = transport(name) {
-                        all.ask_protocol(&Ranges::exact(u128::from(number)));
-                    }
-                }
+                // These headers are not those of one protocol, or no comparison of them is read.
+                "th" | "ether" | "vlan" | "exthdr" | "frag" => {}
+                name => match transport(name) {
+                    Some(number) => all.ask_protocol(&Ranges::exact(u128::from(number))),
+                    None => all.ask(TestKind::Unknowable(describe(part))),
+                },
             }
         }
     }

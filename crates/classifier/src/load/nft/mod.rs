@@ -249,11 +249,16 @@ fn written_before(tables: &[Table], entered: &[(usize, usize, i64)]) -> Vec<Writ
 
 /// Returns whether a table makes the kernel track connections, and so reassemble fragments.
 fn tracks(table: &Table) -> bool {
-    let asks = |expr: &Expr| match expr {
+    // What is not a header may be a property of connections.
+    let one = |expr: &Expr| match expr {
         Expr::Ct(_) => true,
-        Expr::Masked(inner, _) => matches!(**inner, Expr::Ct(_)),
-        Expr::Concat(parts) => parts.iter().any(|part| matches!(part, Expr::Ct(_))),
+        Expr::Payload(header, _) => !statement::HEADERS.contains(&header.as_str()),
         _ => false,
+    };
+    let asks = |expr: &Expr| match expr {
+        Expr::Masked(inner, _) => one(inner),
+        Expr::Concat(parts) => parts.iter().any(one),
+        expr => one(expr),
     };
     table.chains.iter().any(|chain| {
         chain.hook.as_ref().is_some_and(|hook| hook.kind == "nat")
@@ -261,7 +266,9 @@ fn tracks(table: &Table) -> bool {
                 Statement::Match(expr, ..) | Statement::Vmap(expr, _) | Statement::Set(expr, _) => {
                     asks(expr)
                 }
-                Statement::Unknowable(text) | Statement::Passes(text) => text.starts_with("ct "),
+                Statement::Unknowable(text) | Statement::Passes(text) => {
+                    ["ct ", "xt conn", "xt state"].iter().any(|begin| text.starts_with(begin))
+                }
                 Statement::Verdict(Verdict::Translate) => true,
                 _ => false,
             })
@@ -341,6 +348,8 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
             }
             Statement::Set(expr, words) => {
                 passed = Some(assign::text(expr, words));
+                // The kernel writes to headers that are there.
+                conditions = conditions.and(&lower::needs(core::slice::from_ref(expr)));
                 if let Some(write) = assign::write(expr, words)? {
                     has_written = true;
                     push(conditions.clone(), &Verdict::Continue, Vec::from([write]));

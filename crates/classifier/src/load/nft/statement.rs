@@ -36,7 +36,7 @@ const META: [&str; 22] = [
 ];
 
 /// Headers whose fields can be compared.
-const HEADERS: [&str; 32] = [
+pub(super) const HEADERS: [&str; 32] = [
     "ip", "ip6", "tcp", "udp", "udplite", "sctp", "dccp", "th", "icmp", "icmpv6", "igmp", "ether", "vlan",
     "arp", "ah", "esp", "comp", "frag", "rt", "rt0", "rt2", "rt4", "srh", "mh", "hbh", "dst", "exthdr",
     "gre", "gretap", "vxlan", "geneve", "tunnel",
@@ -253,7 +253,7 @@ impl Parser<'_> {
 
     /// Reads an expression on data that packets do not contain, with its comparison or its map.
     fn unknown_or_map(&mut self) -> Result<Statement, LoadError> {
-        let text = self.unknown();
+        let text = self.skipped(false);
         if self.take_word("vmap") {
             let map = self.value(0)?;
             return Ok(Statement::Vmap(Expr::Other(text), map));
@@ -261,18 +261,43 @@ impl Parser<'_> {
         Ok(Statement::Unknowable(text))
     }
 
-    /// Skips unknown text up to the next known statement; returns the text.
+    /// Skips the arguments of a statement, up to the next statement; returns the text.
     fn unknown(&mut self) -> String {
+        self.skipped(true)
+    }
+
+    /// Skips text up to the next known statement; returns the text. Arguments, unlike an expression,
+    /// end where a field begins that no sign joins to them.
+    fn skipped(&mut self, is_arguments: bool) -> String {
+        /// Words that join values.
+        const JOINS: [&str; 7] = ["and", "or", "xor", "lshift", "rshift", "map", "to"];
         let mut text = String::new();
         let (mut depth, mut is_first) = (0_usize, true);
+        let mut is_joined = true;
         while let Some(token) = self.tokens.get(self.next) {
             match &token.kind {
                 Kind::Newline | Kind::Sign(";" | "}") if depth == 0 => break,
                 Kind::Word(word) if depth == 0 && !is_first && STARTS.contains(&word.as_str()) => break,
+                Kind::Word(word)
+                    if is_arguments
+                        && depth == 0
+                        && !is_joined
+                        && (HEADERS.contains(&word.as_str()) || META.contains(&word.as_str())) =>
+                {
+                    break;
+                }
                 Kind::Sign("{") => depth += 1,
                 Kind::Sign("}") => depth -= 1,
                 _ => {}
             }
+            is_joined = match &token.kind {
+                Kind::Word(word) => {
+                    let word = word.as_str();
+                    JOINS.contains(&word) || HEADERS.contains(&word) || matches!(word, "meta" | "ct")
+                }
+                Kind::Sign(sign) => !matches!(*sign, "}" | ")"),
+                Kind::Text(_) | Kind::Newline => false,
+            };
             let shown = match &token.kind {
                 Kind::Word(word) => word.clone(),
                 Kind::Text(text) => format!("\"{text}\""),

@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::super::{LoadError, LoadErrorKind, LoadLimits};
-use super::ast::{Hook, Parsed, Set, Table, Value, priority};
+use super::ast::{Hook, Parsed, Set, Table, Value, families_of, priority};
 use super::tokens::{Kind, Token, tokens};
 use crate::rule::Action;
 
@@ -156,9 +156,7 @@ impl<'a> Parser<'a> {
     /// Reads a table's family, if the script names it, and its name.
     pub(super) fn table_name(&mut self) -> Result<(String, String), LoadError> {
         let first = self.word("the name of a table")?;
-        if matches!(first.as_str(), "ip" | "ip6" | "inet" | "arp" | "bridge" | "netdev")
-            && matches!(self.peek(), Some(Kind::Word(_)))
-        {
+        if families_of(&first).is_some() && matches!(self.peek(), Some(Kind::Word(_))) {
             return Ok((first, self.word("the name of a table")?));
         }
         Ok((String::from("ip"), first))
