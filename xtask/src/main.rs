@@ -14,6 +14,7 @@ mod fuzz;
 mod item_mutants;
 mod kernel;
 mod live;
+mod loader_arms;
 mod loom;
 mod matrix;
 mod mutants;
@@ -67,6 +68,9 @@ const USAGE: &str = "usage: cargo xtask <verb>
   item-mutants
            mutate the papers' algorithms, and count which mutants the items of reproduce notice:
            item-mutants [--only CRATE] [--sample N]
+  loader-arms
+           delete each arm of the loaders of rules: files are refused or undecided, never otherwise
+           decided: loader-arms --help
   mutants CRATE
            mutate a crate in seeded places and count which mutants its tests notice: mutants --help";
 
@@ -104,6 +108,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "soak" => soak::run(&root, rest),
         "mutants" => mutants::run(&root, rest),
         "item-mutants" => item_mutants::run(&root, rest),
+        "loader-arms" => loader_arms::run(&root, rest),
         "emulate" => emulate::run(&root, rest),
         "fuzz" => fuzz::run(&root, rest),
         "sanitize" => sanitize::run(&root, rest),
@@ -156,6 +161,7 @@ mod tests {
             "soak ",
             "mutants ",
             "item-mutants ",
+            "loader-arms ",
             "emulate ",
             "sanitize ",
             "shuttle ",

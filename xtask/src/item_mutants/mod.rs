@@ -263,7 +263,7 @@ fn known(path: &Path) -> BTreeMap<String, Outcome> {
 }
 
 /// Returns the Rust files of folders and files below `base`.
-fn rust_files(root: &Path, base: &Path, names: &[&str]) -> Result<Vec<PathBuf>> {
+pub(crate) fn rust_files(root: &Path, base: &Path, names: &[&str]) -> Result<Vec<PathBuf>> {
     let mut files = BTreeSet::new();
     for name in names {
         let output = Command::new("git").arg("ls-files").arg(base.join(name)).current_dir(root).output()?;
@@ -277,7 +277,7 @@ fn rust_files(root: &Path, base: &Path, names: &[&str]) -> Result<Vec<PathBuf>> 
 
 /// Copies the files of the workspace; a file that did not change keeps its time, so that it is not
 /// built again.
-fn copy(root: &Path, folder: &Path) -> Result<PathBuf> {
+pub(crate) fn copy(root: &Path, folder: &Path) -> Result<PathBuf> {
     let tree = folder.join("tree");
     let output =
         Command::new("git").args(["ls-files", "-co", "--exclude-standard"]).current_dir(root).output()?;
@@ -287,7 +287,7 @@ fn copy(root: &Path, folder: &Path) -> Result<PathBuf> {
     Ok(tree)
 }
 
-fn put(path: &Path, bytes: &[u8]) -> Result<()> {
+pub(crate) fn put(path: &Path, bytes: &[u8]) -> Result<()> {
     if std::fs::read(path).is_ok_and(|known| known == bytes) {
         return Ok(());
     }

@@ -60,6 +60,8 @@ pub(super) fn text(draw: &mut Draw, features: Features) -> String {
             "\tchain {BEFORE} {{\n\t\ttype filter hook forward priority {priority}; policy {policy};"
         );
         for _ in 0..=draw.below(3) {
+            // No rule has written the mark that these would ask for.
+            let uses = Uses { writes: false, ..uses };
             let conditions = conditions(draw, uses).join(" ");
             let verdict = draw.pick(&["accept", "drop"]);
             // Packets that are accepted here go on, so no counter tells who decides.
