@@ -656,3 +656,16 @@ fn a_comparison_behind_the_arguments_of_a_statement_counts() {
         }
     }
 }
+
+#[test]
+fn alternatives_that_exclude_packets_are_written_one_by_one() {
+    let lines = "-A INPUT -j MARK --set-mark 0\n-A INPUT -i in+ -p tcp -j MARK --set-mark 1\n\
+                 -A INPUT -m dscp --dscp 0 -m mark --mark 0 -j MARK --set-mark 1\n\
+                 -A INPUT -p tcp -m tcp --sport 5000 -j MARK --set-xmark 0x6/0x7\n\
+                 -A INPUT -m conntrack --ctstate ESTABLISHED -m mark --mark 1 -j DROP\n-A INPUT -j ACCEPT";
+    let policy = iptables(lines);
+    let script = write::nft::write(&policy).expect("nft expresses it");
+    let back = read(&script, "input").unwrap_or_else(|errors| panic!("{script}: {errors}"));
+    let compared = policy.compare(&back, CompareDefaults::default(), 1 << 22, 4);
+    assert_eq!(compared.are_equivalent(), Some(true), "{script}");
+}

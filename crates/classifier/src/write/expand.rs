@@ -49,7 +49,7 @@ pub(super) fn expanded(policy: &Policy, ports: Ports) -> Result<Vec<Entry>, Unwr
         if ports == Ports::Apart {
             take_apart(&mut conditions);
         }
-        expand(conditions, Step::Own, &mut group);
+        expand(conditions, Step::Own, 0, &mut group);
         count += group.len();
         if count > ENTRIES_MAX {
             let line = policy.sources().get(entry.source as usize).map_or(0, |source| source.line);
@@ -71,6 +71,8 @@ pub(super) enum Step {
     To(usize),
     /// It skips the group.
     Over,
+    /// It skips the entries of one level of alternatives.
+    Out(usize),
 }
 
 /// Returns the entries of groups, which each stand for an entry.
@@ -86,7 +88,7 @@ pub(super) fn regrouped(entries: &[Entry], groups: Vec<Vec<(Conditions, Step)>>)
     for (index, (entry, group)) in entries.iter().zip(groups).enumerate() {
         for (conditions, step) in group {
             let outcome = match (step, entry.outcome) {
-                (Step::Over, _) => Outcome::Skip { to: starts[index + 1] },
+                (Step::Over | Step::Out(_), _) => Outcome::Skip { to: starts[index + 1] },
                 (Step::To(at), _) => Outcome::Skip { to: starts[index] + at as u32 },
                 (Step::Own, Outcome::Skip { to }) => Outcome::Skip { to: starts[to as usize] },
                 (Step::Own, outcome) => outcome,
@@ -135,7 +137,9 @@ pub(super) fn one_test_a_field<K: PartialEq>(
     regrouped(entries, entries.iter().map(group).collect())
 }
 
-fn expand(mut conditions: Conditions, step: Step, group: &mut Vec<(Conditions, Step)>) {
+/// Appends the entries of conditions. Where a negated alternative holds, the conditions do not, and
+/// what follows these entries is next, which at `level` is not known before they are complete.
+fn expand(mut conditions: Conditions, step: Step, level: usize, group: &mut Vec<(Conditions, Step)>) {
     let found = conditions.tests.iter().position(|test| matches!(test.kind, TestKind::AnyOf(_)));
     let Some(found) = found else {
         if !conditions.is_empty() {
@@ -145,14 +149,18 @@ fn expand(mut conditions: Conditions, step: Step, group: &mut Vec<(Conditions, S
     };
     let test = conditions.tests.remove(found);
     let TestKind::AnyOf(all) = test.kind else { return };
+    let start = group.len();
+    for one in &all {
+        let step = if test.is_negated { Step::Out(level) } else { step };
+        expand(conditions.and(one), step, level + 1, group);
+    }
     if test.is_negated {
-        for one in &all {
-            expand(conditions.and(one), Step::Over, group);
-        }
-        expand(conditions, step, group);
-    } else {
-        for one in &all {
-            expand(conditions.and(one), step, group);
+        expand(conditions, step, level + 1, group);
+    }
+    let end = group.len();
+    for (_, step) in &mut group[start..] {
+        if matches!(step, Step::Out(of) if *of == level) {
+            *step = Step::To(end);
         }
     }
 }
