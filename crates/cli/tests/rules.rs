@@ -390,7 +390,7 @@ fn each_packet_has_a_verdict_and_an_open_one_says_what_may_decide() {
     frames.insert(1, vec![0; 60]);
     let trace = folder.write("t.pcap", &capture(&frames));
     let classify = ["classify", &trace, "-r", &rules, "--per-packet", "--assume", "no-match", "--format"];
-    let document = flowloom([&classify[..], &["json"]].concat()).ends(0).json();
+    drop(flowloom([&classify[..], &["json"]].concat()).ends(0).json());
     flowloom([&classify[..], &["csv"]].concat()).ends(0).shows(&[
         "packet,verdict,rule,line,possible,possible_verdict\n1,deny,2,4,1 2,unknown\n2,undecoded,,,,\n\
          3,accept,4,6,3 4,accept\n4,deny,5,2,,\n",
