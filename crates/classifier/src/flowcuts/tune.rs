@@ -40,6 +40,15 @@ impl Default for Limits {
 /// Leaf length above which other plans are tried.
 const LONG_LEAF: usize = 256;
 
+/// Number of rules above which plans are ranked with a part of the rules.
+const RANKED_MIN: usize = 1 << 17;
+
+/// Number of rules with which plans of larger sets are ranked.
+const RANKED: usize = 1 << 14;
+
+/// Steps per rule that the best plan of a large set may take before the next one is tried.
+const STEPS_PER_RULE: u64 = 600;
+
 /// Number of headers with which a plan is tried.
 const SAMPLE: usize = 2048;
 
@@ -69,6 +78,7 @@ pub(crate) fn tune<K: Key>(
         tried: 0,
         best: None,
         best_steps: 0,
+        results: Vec::new(),
     };
     let linear = linear::<K>(rules, limits.memory_bytes_max, huge);
     let linear_error = match linear {
@@ -80,7 +90,9 @@ pub(crate) fn tune<K: Key>(
         }
         Err(error) => Some(error),
     };
-    if rules.len() > LANES {
+    if rules.len() > RANKED_MIN {
+        trial.run_ranked();
+    } else if rules.len() > LANES {
         trial.run();
         trial.unfold();
     }
@@ -129,9 +141,45 @@ struct Trial<'a, K: Key> {
     best: Option<(f64, Option<Plan>, Program<K>)>,
     /// Steps of the best plan.
     best_steps: u64,
+    /// Costs of the plans that were finished.
+    results: Vec<(f64, Plan)>,
 }
 
 impl<K: Key> Trial<'_, K> {
+    /// Ranks plans with evenly chosen rules, and builds the first one that finishes. To build a large
+    /// set with every plan would take minutes.
+    fn run_ranked(&mut self) {
+        let part: Vec<Flat<K>> = self.rules.iter().step_by(self.rules.len() / RANKED).copied().collect();
+        let limits = Limits { memory_bytes_max: self.memory_bytes_max, steps_max: None };
+        let mut trial = Trial {
+            rules: &part,
+            keys: sample(
+                &part,
+                Traffic { random_permille: 150, zipf_flows: None },
+                SAMPLE,
+                0x0074_756e_6572,
+            ),
+            memory_bytes_max: self.memory_bytes_max,
+            steps_left: limits.steps(part.len()).min(self.steps_left / 4),
+            huge: self.huge,
+            tried: 0,
+            best: None,
+            best_steps: 0,
+            results: Vec::new(),
+        };
+        let steps = trial.steps_left;
+        trial.run();
+        self.steps_left -= steps - trial.steps_left;
+        self.tried += trial.tried;
+        let mut ranked = trial.results;
+        ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let patience = STEPS_PER_RULE * self.rules.len() as u64;
+        if !ranked.iter().any(|&(_, plan)| self.attempt(plan, patience).is_some()) {
+            self.run();
+            self.unfold();
+        }
+    }
+
     /// First decide how to split, then how to cut. A plan that takes many times the steps of the
     /// best one so far is rarely better, and never by much, so it is abandoned.
     fn run(&mut self) {
@@ -219,6 +267,7 @@ impl<K: Key> Trial<'_, K> {
         self.tried += 1;
         let program = built.ok()?;
         let expected = cost(&program, &self.keys);
+        self.results.push((expected, plan));
         if self.best.as_ref().is_none_or(|&(best, ..)| expected < best) {
             self.best = Some((expected, Some(plan), program));
             self.best_steps = steps;
