@@ -77,16 +77,15 @@ pub trait RecordState: FlowState {
     /// `groups` may be missing. `ended` is the engine's reason.
     fn record_values(&self, key: &FlowKey, _ended: EndedBy, _groups: GroupSet, out: &mut Vec<Value>) {
         let way = self.source_direction().unwrap_or(Direction::LowToHigh);
-        let ends = Ends::of(key, Direction::LowToHigh);
-        // The ports of ICMP are none of either end's.
-        let (mut low, mut high) =
-            ((ends.source, ends.source_port), (ends.destination, ends.destination_port));
-        if way == Direction::HighToLow {
-            (low, high) = (high, low);
-        }
+        let ends = Ends::of(key, way);
         let number = |number: u16| Value::Number(number.into());
-        out.extend([Value::Address(low.0), Value::Address(high.0), number(low.1), number(high.1)]);
-        out.push(Value::Number(ends.protocol.into()));
+        out.extend([
+            Value::Address(ends.source),
+            Value::Address(ends.destination),
+            number(ends.source_port),
+            number(ends.destination_port),
+            number(ends.protocol.into()),
+        ]);
         let mut at = out.len();
         self.values(out);
         out.extend([

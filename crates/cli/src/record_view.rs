@@ -125,7 +125,9 @@ impl RecordPlan {
             Some(Columns(names)) => {
                 let named = schema.select(names);
                 let mut columns = named.map_err(|error| format!("--columns: {error}, or `all`"))?;
-                columns.extend(schema.of_groups(asked));
+                let asked = schema.of_groups(asked).into_iter();
+                let others: Vec<_> = asked.filter(|found| !columns.contains(found)).collect();
+                columns.extend(others);
                 columns
             }
         };
@@ -244,6 +246,8 @@ mod tests {
         for fields in ["handshake,splt", "splt, handshake,splt"] {
             assert_eq!(names(plan::<All>(Some("packets"), fields, None, None)), expected);
         }
+        let named = names(plan::<All>(Some("handshake_ack,source"), "handshake", None, None));
+        assert_eq!(named, ["handshake_ack", "source", "handshake_rtt", "handshake_answer"]);
         let named = plan::<All>(Some("tls_sni,source"), "", Some("dns_query == a"), None).unwrap();
         assert!(named.groups().contains(Group::Tls) && named.groups().contains(Group::Dns));
         assert!(!named.groups().contains(Group::Http) && !named.groups().contains(Group::Extra));

@@ -151,6 +151,11 @@ fn what_does_not_go_together_is_refused() {
         &["--flows", &flows, "--fields", "tcp", "--save-part", &part],
         &["--save-part keeps no additional fields"],
     );
+    let arrow = folder.path("f.arrows");
+    refused(
+        &["--flows", &arrow, "--fragments", "--columns", "source,tls_sni"],
+        &["--fragments keeps no additional fields"],
+    );
     refused(&["--where", "bytes > 1"], &["--flows"]);
 }
 

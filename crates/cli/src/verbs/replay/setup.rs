@@ -238,10 +238,10 @@ pub(super) fn check_application(arguments: &Replay, modules: Option<&Modules>) -
     if arguments.fragments {
         let format = arguments.flows.as_deref().map(|path| Destination::of(path, arguments.flows_format));
         let is_arrow = format.is_some_and(|flows| flows.is_ok_and(|flows| flows.format == Format::Arrow));
-        if !is_arrow || arguments.app != AppName::Accounting || modules.is_some() {
+        if !is_arrow || arguments.app != AppName::Accounting {
             return Err(Failure::Usage(String::from(
-                "--fragments is for --app accounting without fields, labels and rules, and records in Arrow\n  add \
-                 --flows-format arrow, or name a file .arrows",
+                "--fragments is for --app accounting and records in Arrow\n  add --flows-format arrow, or name a \
+                 file .arrows",
             )));
         }
     }
@@ -272,10 +272,13 @@ pub(super) fn check_application(arguments: &Replay, modules: Option<&Modules>) -
             "--fields is for --app accounting, l7 and firewall\n  add --app accounting",
         )));
     }
-    if arguments.save_part.is_some() && modules.is_some() {
-        return Err(Failure::Usage(String::from(
-            "--save-part keeps no additional fields, labels and verdicts, but --fields, --where or --rules \
-             needs some\n  omit one of them",
+    let of_parts = [("--save-part", arguments.save_part.is_some()), ("--fragments", arguments.fragments)];
+    if let Some((option, _)) = of_parts.into_iter().find(|(_, is_asked)| *is_asked)
+        && modules.is_some()
+    {
+        return Err(Failure::Usage(format!(
+            "{option} keeps no additional fields, labels and verdicts, but --fields, --columns, --where or \
+             --rules needs some\n  omit one of them",
         )));
     }
     Ok(())
