@@ -234,7 +234,7 @@ impl<'a> Frames<'a> {
             });
         }
         let mut protocol = protocol;
-        // nf_tables does not look behind an authentication header of IPv6, and the older back end does.
+        // nf_tables does not look behind an authentication header of IPv6.
         if fragment.is_none() && !self.is_tracked && family == Family::V4 && self.draw.percent(5) {
             let mut header = vec![protocol, 4, 0, 0];
             header.resize(24, 1);

@@ -146,7 +146,7 @@ struct Trial<'a, K: Key> {
 }
 
 impl<K: Key> Trial<'_, K> {
-    /// Ranks plans with evenly chosen rules, and builds the first one that finishes. To build a large
+    /// Ranks plans with evenly chosen rules, and builds the first that finishes. To build a large
     /// set with every plan would take minutes.
     fn run_ranked(&mut self) {
         let part: Vec<Flat<K>> = self.rules.iter().step_by(self.rules.len() / RANKED).copied().collect();

@@ -277,7 +277,7 @@ fn unread(option: &str) -> LoadErrorKind {
 }
 
 impl Set {
-    /// Returns the addresses of a set of addresses. Of several networks, the longest prefix decides.
+    /// Returns the addresses of a set of addresses. Of networks, the longest prefix decides.
     fn merged(&self, all: u128) -> Ranges {
         if self.addresses.iter().all(|(_, is_out)| !is_out) {
             return Ranges::of(self.addresses.iter().map(|(range, _)| *range));

@@ -27,8 +27,8 @@ const LINES_MAX: usize = 1 << 16;
 /// # Errors
 ///
 /// Returns [`Unwritable`] if a rule has a condition that iptables cannot express, has no action, or
-/// becomes too many lines, if no table of iptables has the hook and priority of the policy, or if rules
-/// read the payload of later fragments.
+/// becomes too many lines, if no table of iptables has the hook and priority of the policy, or if
+/// rules read the payload of later fragments.
 ///
 /// # Examples
 ///

@@ -266,7 +266,7 @@ impl Parser<'_> {
         self.skipped(true)
     }
 
-    /// Skips text up to the next known statement; returns the text. Arguments, unlike an expression,
+    /// Skips text up to the next known statement; returns the text. Arguments, not expressions,
     /// end where a field begins that no sign joins to them.
     fn skipped(&mut self, is_arguments: bool) -> String {
         /// Words that join values.
