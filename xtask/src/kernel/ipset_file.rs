@@ -18,7 +18,7 @@ pub(super) fn text(draw: &mut Draw, family: Family) -> String {
     };
     let wide = if family == Family::V4 { "10.1.0.0/24" } else { "2001:db8::/48" };
     let _ = writeln!(text, "add nets {wide}");
-    for _ in 0..1 + draw.below(3) {
+    for _ in 0..=draw.below(3) {
         let except = draw.text(60, " nomatch");
         let _ = writeln!(text, "add nets {}{except}", host(draw));
     }

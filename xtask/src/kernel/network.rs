@@ -28,7 +28,9 @@ impl Network {
     /// Makes the namespaces of a run, which its seed names.
     pub(super) fn new(seed: u64) -> Result<Self> {
         let names = ["sender", "router"].map(|name| format!("flowloom-{name}-{seed}"));
-        names.iter().for_each(|name| delete(name));
+        for name in &names {
+            delete(name);
+        }
         let [sender, router] = &names;
         let network = Self { sender: sender.clone(), router: router.clone() };
         let make = |words: &str| run(Command::new("ip").args(words.split_whitespace()), None);

@@ -190,7 +190,9 @@ impl Conditions {
         self.reads_later = reads_later;
         for test in &mut self.tests {
             if let TestKind::AnyOf(all) = &mut test.kind {
-                all.iter_mut().for_each(|one| one.read_later(reads_later));
+                for one in all {
+                    one.read_later(reads_later);
+                }
             }
         }
     }

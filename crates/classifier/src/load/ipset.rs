@@ -186,43 +186,7 @@ impl Sets {
                         other => return Err(error(other, unread(other))),
                     }
                 }
-                let masked = match &set.netmask {
-                    Some(length) if set.parts.first() == Some(&Part::Address) => {
-                        let (address, rest) = element.split_at(element.find(',').unwrap_or(element.len()));
-                        format!("{address}/{length}{rest}")
-                    }
-                    _ => String::from(element),
-                };
-                if set.parts.is_empty() {
-                    set.members.push(String::from(element));
-                } else if set.parts == [Part::Address] {
-                    let range = addresses(&masked, set.is_v6).ok_or_else(|| {
-                        error(
-                            element,
-                            LoadErrorKind::Expected("an address, a prefix or a range of the set's family"),
-                        )
-                    })?;
-                    set.addresses.push((range, is_out));
-                } else {
-                    let parts: Vec<String> = masked.split(',').map(String::from).collect();
-                    if parts.len() != set.parts.len() {
-                        return Err(error(
-                            element,
-                            LoadErrorKind::Expected("as many parts as the set's type has"),
-                        ));
-                    }
-                    if set.condition(&parts, &[Side::Source; 3]).is_none() {
-                        return Err(error(
-                            element,
-                            LoadErrorKind::Expected("an element of the set's type"),
-                        ));
-                    }
-                    if is_out || set.elements.len() == PRODUCT_MAX {
-                        let text = "exceptions, or more than 65536 elements, in a set with several parts";
-                        return Err(error(element, LoadErrorKind::Unsupported(text)));
-                    }
-                    set.elements.push(parts);
-                }
+                set.add(element, is_out).map_err(|kind| error(element, kind))?;
             }
             "del" | "flush" | "destroy" | "swap" | "rename" => {
                 let text = format!("'{}' is not from ipset save; save the sets again", word(0));
@@ -277,6 +241,38 @@ fn unread(option: &str) -> LoadErrorKind {
 }
 
 impl Set {
+    /// Adds an element, or takes one out.
+    fn add(&mut self, element: &str, is_out: bool) -> Result<(), LoadErrorKind> {
+        let masked = match &self.netmask {
+            Some(length) if self.parts.first() == Some(&Part::Address) => {
+                let (address, rest) = element.split_at(element.find(',').unwrap_or(element.len()));
+                format!("{address}/{length}{rest}")
+            }
+            _ => String::from(element),
+        };
+        if self.parts.is_empty() {
+            self.members.push(String::from(element));
+        } else if self.parts == [Part::Address] {
+            let range = addresses(&masked, self.is_v6)
+                .ok_or(LoadErrorKind::Expected("an address, a prefix or a range of the set's family"))?;
+            self.addresses.push((range, is_out));
+        } else {
+            let parts: Vec<String> = masked.split(',').map(String::from).collect();
+            if parts.len() != self.parts.len() {
+                return Err(LoadErrorKind::Expected("as many parts as the set's type has"));
+            }
+            if self.condition(&parts, &[Side::Source; 3]).is_none() {
+                return Err(LoadErrorKind::Expected("an element of the set's type"));
+            }
+            if is_out || self.elements.len() == PRODUCT_MAX {
+                let text = "exceptions, or more than 65536 elements, in a set with several parts";
+                return Err(LoadErrorKind::Unsupported(text));
+            }
+            self.elements.push(parts);
+        }
+        Ok(())
+    }
+
     /// Returns the addresses of a set of addresses. Of networks, the longest prefix decides.
     fn merged(&self, all: u128) -> Ranges {
         if self.addresses.iter().all(|(_, is_out)| !is_out) {

@@ -207,53 +207,7 @@ fn asks(conditions: &Conditions, is_v6: bool) -> Result<Vec<String>, String> {
     };
     let sources = addresses(&conditions.source, "-s", "--src-range");
     let destinations = addresses(&conditions.destination, "-d", "--dst-range");
-    let mut protocols = conditions.protocols.clone();
-    for test in &conditions.tests {
-        // The match of a header needs its protocol; a packet without the header never matches.
-        let protocol = match test.kind {
-            TestKind::TcpFlags { .. } => 6,
-            TestKind::Icmp { is_v6: false, .. } => 1,
-            TestKind::Icmp { is_v6: true, .. } => 58,
-            _ => continue,
-        };
-        let asked = Ranges::exact(protocol);
-        protocols = Some(protocols.map_or_else(|| asked.clone(), |set| set.intersection(&asked)));
-    }
-    let names_ports = names_ports(conditions);
-    let mut protocols: Vec<Option<u8>> = match &protocols {
-        None => Vec::from([None]),
-        Some(set) => set
-            .as_slice()
-            .iter()
-            .flat_map(|&(low, high)| low..=high)
-            .map(|value| Some(value as u8))
-            .collect(),
-    };
-    if names_ports {
-        let all: Vec<Option<u8>> = WITH_PORTS.map(Some).into();
-        protocols =
-            all.into_iter().filter(|one| protocols.contains(&None) || protocols.contains(one)).collect();
-    }
-    // A single excluded protocol has a shorter notation.
-    let mut options: Vec<String> = Vec::new();
-    if protocols.len() == 255 {
-        let missing = (0..=255_u8).find(|&value| !protocols.contains(&Some(value)));
-        options.extend(missing.filter(|&value| value != 0).map(|value| format!("! -p {value} ")));
-    }
-    if options.is_empty() {
-        for protocol in &protocols {
-            let option = match protocol {
-                None => String::new(),
-                Some(0) => {
-                    return Err(
-                        "iptables treats protocol 0 as every protocol; write nft or TOML".to_owned()
-                    );
-                }
-                Some(value) => format!("-p {} ", crate::firewall::protocol_name(*value)),
-            };
-            options.push(option);
-        }
-    }
+    let options = protocol_options(conditions)?;
     let [from, to] = [(&conditions.source_ports, "--sports"), (&conditions.destination_ports, "--dports")]
         .map(|(field, option)| match field {
             None => Vec::from([String::new()]),
@@ -305,6 +259,58 @@ fn asks(conditions: &Conditions, is_v6: bool) -> Result<Vec<String>, String> {
         }
     }
     Ok(lines)
+}
+
+/// Returns the options for the protocols of the lines, each followed by a blank.
+fn protocol_options(conditions: &Conditions) -> Result<Vec<String>, String> {
+    let mut protocols = conditions.protocols.clone();
+    for test in &conditions.tests {
+        // The match of a header needs its protocol; a packet without the header never matches.
+        let protocol = match test.kind {
+            TestKind::TcpFlags { .. } => 6,
+            TestKind::Icmp { is_v6: false, .. } => 1,
+            TestKind::Icmp { is_v6: true, .. } => 58,
+            _ => continue,
+        };
+        let asked = Ranges::exact(protocol);
+        protocols = Some(protocols.map_or_else(|| asked.clone(), |set| set.intersection(&asked)));
+    }
+    let names_ports = names_ports(conditions);
+    let mut protocols: Vec<Option<u8>> = match &protocols {
+        None => Vec::from([None]),
+        Some(set) => set
+            .as_slice()
+            .iter()
+            .flat_map(|&(low, high)| low..=high)
+            .map(|value| Some(value as u8))
+            .collect(),
+    };
+    if names_ports {
+        let all: Vec<Option<u8>> = WITH_PORTS.map(Some).into();
+        protocols =
+            all.into_iter().filter(|one| protocols.contains(&None) || protocols.contains(one)).collect();
+    }
+    // A single excluded protocol has a shorter notation.
+    let mut options: Vec<String> = Vec::new();
+    if protocols.len() == 255 {
+        let missing = (0..=255_u8).find(|&value| !protocols.contains(&Some(value)));
+        options.extend(missing.filter(|&value| value != 0).map(|value| format!("! -p {value} ")));
+    }
+    if options.is_empty() {
+        for protocol in &protocols {
+            let option = match protocol {
+                None => String::new(),
+                Some(0) => {
+                    return Err(
+                        "iptables treats protocol 0 as every protocol; write nft or TOML".to_owned()
+                    );
+                }
+                Some(value) => format!("-p {} ", crate::firewall::protocol_name(*value)),
+            };
+            options.push(option);
+        }
+    }
+    Ok(options)
 }
 
 fn range(&(low, high): &(u128, u128)) -> String {

@@ -22,6 +22,7 @@ Examples:
   flowloom classify edge.pcap --rules fw.nft --per-packet     the verdict on each packet
 
 A later fragment has no ports and matches no rule that asks for ports.")]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Classify {
     /// Captures, or header traces with five numbers per line; plain or compressed with gzip or zstd
     #[arg(required = true, value_name = "FILE")]

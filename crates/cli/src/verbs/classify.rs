@@ -161,17 +161,14 @@ fn captures(arguments: &Classify, common: &Common, tally: &mut Tally<'_>) -> Res
         for raw in batch.packets.iter().take(left) {
             tally.packets += 1;
             let bytes = raw.bytes_in(block.bytes());
-            match decode(raw.link, bytes, options) {
-                Ok(mut headers) => {
-                    headers.interface = raw.interface;
-                    tally.fragments += u64::from(headers.later_fragment);
-                    tally.take(&PacketView::new(bytes, headers, raw.time_ns, raw.wire_bytes));
-                }
-                Err(_) => {
-                    tally.undecoded += 1;
-                    if let Some(listed) = &mut tally.listed {
-                        listed.push(PacketVerdict::undecided(tally.packets));
-                    }
+            if let Ok(mut headers) = decode(raw.link, bytes, options) {
+                headers.interface = raw.interface;
+                tally.fragments += u64::from(headers.later_fragment);
+                tally.take(&PacketView::new(bytes, headers, raw.time_ns, raw.wire_bytes));
+            } else {
+                tally.undecoded += 1;
+                if let Some(listed) = &mut tally.listed {
+                    listed.push(PacketVerdict::undecided(tally.packets));
                 }
             }
         }
@@ -206,8 +203,8 @@ struct Tally<'a> {
     verify: bool,
     /// Connections, if rules ask for their states.
     connections: Option<HashMap<FlowKey, Connection>>,
-    v4: Keys<'a, KeyV4>,
-    v6: Keys<'a, KeyV6>,
+    v4: Waiting<'a, KeyV4>,
+    v6: Waiting<'a, KeyV6>,
     packets: u64,
     undecoded: u64,
     fragments: u64,
@@ -227,20 +224,20 @@ struct Tally<'a> {
 }
 
 /// Keys waiting for a lookup, each with its packet.
-struct Keys<'a, K> {
+struct Waiting<'a, K> {
     keys: Vec<K>,
     packets: Vec<Packet<'a>>,
     /// The number of each packet, from one.
     numbers: Vec<u64>,
 }
 
-impl<K> Default for Keys<'_, K> {
+impl<K> Default for Waiting<'_, K> {
     fn default() -> Self {
         Self { keys: Vec::new(), packets: Vec::new(), numbers: Vec::new() }
     }
 }
 
-impl<'a, K> Keys<'a, K> {
+impl<'a, K> Waiting<'a, K> {
     fn push(&mut self, key: K, packet: Packet<'a>, number: u64) {
         self.keys.push(key);
         self.packets.push(packet);
@@ -262,8 +259,8 @@ impl<'a> Tally<'a> {
             enforcement,
             verify: arguments.verify,
             connections: file.policy.asks_state().then(HashMap::new),
-            v4: Keys::default(),
-            v6: Keys::default(),
+            v4: Waiting::default(),
+            v6: Waiting::default(),
             packets: 0,
             undecoded: 0,
             fragments: 0,
@@ -330,9 +327,9 @@ impl<'a> Tally<'a> {
     /// Looks up keys and counts the answers; returns the emptied list.
     fn look_up<K: ClassifierKey + Into<AnyKey> + std::fmt::Display>(
         &mut self,
-        mut waiting: Keys<'a, K>,
-    ) -> Keys<'a, K> {
-        let Keys { keys, packets, numbers } = &mut waiting;
+        mut waiting: Waiting<'a, K>,
+    ) -> Waiting<'a, K> {
+        let Waiting { keys, packets, numbers } = &mut waiting;
         let assume = self.enforcement.assume;
         let mut found = [Match::NONE; BATCH];
         let found = &mut found[..keys.len()];

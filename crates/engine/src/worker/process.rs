@@ -217,7 +217,8 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow> + Send + 'static> RunBurst for Bound
                 flows.table.prefetch_vacancy(&keys[i], hashes[i]);
             }
         }
-        // The compiler omits what the application does not read of a view, unless `done` may read it.
+        // The compiler omits what the application does not read of a view, unless `done` may
+        // read it.
         let unseen = |_: &mut A, _: usize, _: &PacketView<'_>, _: Outcome| {};
         let burst = (keys, hashes);
         match (packets, done) {
