@@ -54,21 +54,21 @@ impl Combination {
     fn draw(number: u64) -> Self {
         // Steps of an additive sequence with an irrational ratio, one for each choice.
         let mut state = number;
-        let mut below = |count: u64| {
+        let mut below = |count: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % count
+            usize::try_from(state >> 33).unwrap() % count
         };
         let tables = [Table::Line, Table::D, Table::Sig, Table::Chained, Table::Direct];
-        let table = tables[below(5) as usize];
+        let table = tables[below(5)];
         let fields = Group::FIELDS.into_iter().filter(|_| below(3) == 0).collect();
-        let workers = 1 + below(4) as usize;
+        let workers = 1 + below(4);
         let (layout, order, policy) = match below(4) {
             0 => (Layout::Inline, Order::Internal, "dh"),
             1 => (Layout::Sharded { workers }, Order::Internal, "dh"),
             _ => {
                 let schemes: Vec<&Scheme> =
                     Scheme::ALL.iter().filter(|scheme| !scheme.is_simulated_only).collect();
-                let scheme = schemes[below(schemes.len() as u64) as usize];
+                let scheme = schemes[below(schemes.len())];
                 let topology = Topology::flat(WorkerCount::new(workers).unwrap());
                 let keeps_order = scheme.policy(&topology, 1).unwrap().order().keeps_flow_order();
                 // A policy without an order of its own needs that of the whole input.
