@@ -2,13 +2,12 @@
 
 use std::fmt::Write;
 
-use flowloom_engine::FlowState;
+use flowloom_engine::FlowState as _;
 use flowloom_record::{Column, Group};
 
 use crate::accounting::AccountingRecord;
 use crate::accounting::fields::all_columns;
-use crate::firewall::FirewallFlow;
-use crate::{L7Flow, RecordState, TcpFlow};
+use crate::{MeterFlow, RecordState as _, TcpFlow};
 
 fn reference() -> String {
     let mut page = String::from(INTRODUCTION);
@@ -37,16 +36,16 @@ fn reference() -> String {
             column.description
         );
     }
+    page.push_str(MODULES);
+    let schema = MeterFlow::schema();
+    for (heading, group) in [("Labels", Group::Label), ("Verdicts", Group::Verdict)] {
+        let columns = schema.columns().iter().filter(|column| column.group == group);
+        table(&mut page, &format!("### {heading}"), columns.copied());
+    }
     page.push_str(OTHERS);
-    of_state::<TcpFlow>(&mut page, "tcp-tracker");
-    of_state::<L7Flow>(&mut page, "l7");
-    of_state::<FirewallFlow>(&mut page, "firewall");
+    let own = TcpFlow::COLUMNS.iter().filter(|column| column.group != Group::Internal);
+    table(&mut page, "### `tcp-tracker`", own.map(|column| column.by_source()));
     page
-}
-
-fn of_state<F: FlowState + RecordState>(page: &mut String, app: &str) {
-    let own = |column: &&Column| column.group != Group::Internal;
-    table(page, &format!("### `{app}`"), F::COLUMNS.iter().filter(own).map(|column| column.by_source()));
 }
 
 fn table(page: &mut String, heading: &str, columns: impl Iterator<Item = Column>) {
@@ -67,9 +66,9 @@ fn elements(columns: &[&Column]) -> String {
 const FIELDS: &str = "
 ## Additional fields, by group
 
-`--fields` takes a comma-separated list of groups, or `all`; `--where` reads the columns of all groups. In the library they
-are the types of `flowloom_apps::accounting::fields`. A run computes only the groups that you select. The description of a pair
-of columns is that of the first; the `reverse_` column is the same for the packets of the destination.
+`--fields` takes a comma-separated list of groups, or `all` for those of this table; `--where` reads the columns of all groups. In
+the library they are the types of `flowloom_apps::accounting::fields`. A run computes only the groups that you select. The
+description of a pair of columns is that of the first; the `reverse_` column is the same for the packets of the destination.
 
 The fields from payload keep text, and up to 4 KiB of each direction while its first message is incomplete, outside of the flow
 table. Where `--memory` (by default what is free) does not suffice for them, the oldest go first: their text columns are
@@ -88,18 +87,28 @@ table. Where `--memory` (by default what is free) does not suffice for them, the
 | --- | --- | --- | --- | --- |
 ";
 
+const MODULES: &str = "
+## Labels and verdicts
+
+`--fields l7`, or `--app l7`, adds the name of the protocol to each record ([labels.md](labels.md)), and `--rules` the verdict of
+rules ([rules.md](rules.md)). Both stand beside the additional fields in one record. A column that `--columns` or `--where` names
+is computed without `--fields`.
+
+A new record of a connection, after an active timeout, keeps the label and the verdict, and its counts begin anew. A record of
+another connection on the same ports keeps the verdict only, because rules judge the packets of a flow.
+";
+
 const OTHERS: &str = "
 ## Records of other applications
 
-Records of `--app null`, `tcp-tracker`, `firewall` and `l7` start with `source`, `destination`, `source_port`,
-`destination_port` and `protocol`, which have the meanings above, followed by the columns of the application. A column `x` counts
-the direction from the source, and `reverse_x` the other direction. If the application does not know the source (`null`, or `l7`
-and `firewall` without a handshake), the source is the lower endpoint. `--where` and `--columns` take these columns. CSV, JSON
-lines, Parquet and Arrow hold all of them, and IPFIX those with an element; Zeek's `conn.log`, EVE and NetFlow v9 need the
-columns of accounting.
+Records of `--app null` and `tcp-tracker` start with `source`, `destination`, `source_port`, `destination_port` and `protocol`,
+which have the meanings above, followed by the columns of the application. A column `x` counts the direction from the source, and
+`reverse_x` the other direction. `null` does not know the source: the lower endpoint takes its place. `--where` and `--columns`
+take these columns. CSV, JSON lines, Parquet and Arrow hold all of them, and IPFIX those with an element; Zeek's `conn.log`, EVE
+and NetFlow v9 need the columns of accounting.
 
 `--columns` also accepts `low_address`, `low_port`, `high_address`, `high_port`, `zone`, `pass`, `icmp_identifier`,
-`x_low_to_high`, `x_high_to_low`, `source_end` and `first_sender`.
+`x_low_to_high`, `x_high_to_low` and `source_end`.
 ";
 
 const INTRODUCTION: &str = "\

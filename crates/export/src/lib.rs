@@ -13,7 +13,7 @@
 //! makes what was written so far readable.
 //!
 //! A writer is created with columns of a [`Schema`](record::Schema), and takes a
-//! [`Row`](record::Row) of values in the order of that schema. Formats with fixed columns look up
+//! [`Row`] of values in the order of that schema. Formats with fixed columns look up
 //! those that they need when they are created. [`RecordFilter`] selects records by an expression
 //! over their columns.
 //!

@@ -131,6 +131,15 @@ impl std::fmt::Debug for FirewallRules {
 }
 
 impl FirewallRules {
+    /// Returns the search structures, unless the rules are searched one by one.
+    #[must_use]
+    pub fn matcher(&self) -> Option<&PolicyMatcher> {
+        match &self.search {
+            Search::Matcher(matcher) => Some(matcher),
+            Search::Scan(_) => None,
+        }
+    }
+
     /// Builds the classifier of a rule set.
     ///
     /// # Errors

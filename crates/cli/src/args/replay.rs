@@ -236,9 +236,9 @@ pub(crate) struct Replay {
 
     /// Additional fields of --flows, by group: sizes, gaps, splt (sizes and directions of the first
     /// packets), handshake, tcp, rtt, tls (server name, ALPN, JA4), dns, http, quic, ssh;
-    /// comma-separated, or all. CSV, JSON lines, Parquet and Arrow hold all groups; IPFIX the
-    /// fields of sizes and http that have IANA elements; EVE tls, dns, http, quic and ssh; Zeek
-    /// derives the service from them
+    /// comma-separated, or all; and l7, the name of the protocol. CSV, JSON lines, Parquet and
+    /// Arrow hold all groups; IPFIX the fields of sizes, http and l7 that have IANA elements; EVE
+    /// tls, dns, http, quic and ssh; Zeek derives the service from them
     #[arg(long, value_name = "GROUPS", value_parser = parse::from_str::<FieldGroups>, requires = "flows")]
     pub(crate) fields: Option<FieldGroups>,
 
@@ -280,16 +280,16 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
     pub(crate) memory: Option<u64>,
 
-    /// Patterns for --app l7: an l7-filter .pat file, a flowloom pattern file, or a folder of
+    /// Patterns for labels of protocols (--app l7, --fields l7): an l7-filter .pat file, a flowloom pattern file, or a folder of
     /// either [default: builtin]
     #[arg(long, value_name = "PATH")]
     pub(crate) patterns: Vec<PathBuf>,
 
-    /// Number of data packets of a connection that --app l7 examines [default: 8]
+    /// Number of data packets of a connection that labels are derived from [default: 8]
     #[arg(long, value_name = "N", value_parser = parse::within(1..=1000_u32))]
     pub(crate) l7_packets: Option<u32>,
 
-    /// Make --app l7 search all data again for each pattern at each packet, as the original
+    /// For labels, search all data again for each pattern at each packet, as the original
     /// l7-filter does; the results are the same
     #[arg(long)]
     pub(crate) l7_rescan: bool,

@@ -232,6 +232,12 @@ impl FamilyResult {
         [of(v4, name, tree.bytes(), words), of(v6, "linear search", 0, 0)]
     }
 
+    /// Returns the structure, what a lookup reads at most, and the memory.
+    pub(crate) fn summary(&self) -> String {
+        let size = bytes(self.node_bytes + self.leaf_bytes);
+        format!("{}: {} at worst, {size}", self.plan, counted(self.worst_words, "word"))
+    }
+
     fn line(&self, family: &str) -> String {
         format!(
             "{family:>12}  {} in {}: {} ({}), {} and {} at worst",

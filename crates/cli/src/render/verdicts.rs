@@ -4,6 +4,7 @@ use flowloom::apps::firewall::Hits;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::rules::FamilyResult;
 use super::schema::{rule_forms, verdicts};
 use super::{counted, grouped, percent};
 
@@ -17,6 +18,8 @@ pub(crate) struct FirewallFigures {
     pub(crate) form: &'static str,
     /// Rules in force at the end.
     pub(crate) rules: u64,
+    /// The search structures for rules of IPv4 and of IPv6 that were in force at the end.
+    pub(crate) searches: Vec<FamilyResult>,
     /// Action for packets that no rule matched.
     #[schemars(extend("enum" = verdicts()))]
     pub(crate) default: &'static str,
@@ -97,6 +100,9 @@ impl FirewallFigures {
             self.default,
             self.no_action
         ));
+        for search in self.searches.iter().filter(|search| search.rules > 0) {
+            lines.push(format!("            search {}", search.summary()));
+        }
         let all = self.accepted.packets + self.denied.packets;
         let part = |name: &str, hits: &HitFigures| {
             format!(

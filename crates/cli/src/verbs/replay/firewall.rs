@@ -17,6 +17,7 @@ use crate::args::rules::{EnforceOptions, RuleOptions};
 use crate::background::{Activate, Reload, Stamp};
 use crate::exit::Failure;
 use crate::interface::{self, Captured};
+use crate::render::rules::FamilyResult;
 use crate::render::verdicts::{FirewallFigures, HitFigures, RuleFigures};
 use crate::rule_file::{self, RuleFile};
 use crate::verify::Sums;
@@ -207,6 +208,17 @@ impl Rules {
         Some(Reload { path, watch: self.watch, quiet, load, stamp: self.stamp })
     }
 
+    fn searches(&self, rules: &FirewallRules) -> Vec<FamilyResult> {
+        let Some(matcher) = rules.matcher() else { return Vec::new() };
+        match matcher.classifier() {
+            Some(classifier) => {
+                let stats = classifier.stats();
+                [&stats.v4, &stats.v6].map(FamilyResult::of).into()
+            }
+            None => FamilyResult::of_tree(self.loader.algorithm.title(), matcher).into(),
+        }
+    }
+
     /// Returns the figures of a run whose applications have been dropped.
     pub(crate) fn figures(&self, top: usize, reloads: (u64, u64)) -> FirewallFigures {
         let counts = self.live.counts();
@@ -220,6 +232,7 @@ impl Rules {
             rules_path: self.loader.file.rules.display().to_string(),
             form: self.form,
             rules: rules.count() as u64,
+            searches: self.searches(&rules),
             default: word(self.loader.defaults.unmatched),
             no_action: word(self.loader.defaults.no_action),
             per_packet: self.options.per_packet,
