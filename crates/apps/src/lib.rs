@@ -7,6 +7,7 @@
 //! | [`Firewall`] | the verdict, the rule that gave it, packets and bytes accepted and denied | first-match rules, replaced while packets flow |
 //! | [`Accounting`] | times, packets, bytes, flags per direction, in records that end by timeouts | NetFlow-like accounting |
 //! | [`L7Filter`] | the protocol's name, or how far its first packets were scanned | identifying protocols |
+//! | [`Meter`] | accounting, and what its modules keep | accounting with fields, labels and verdicts in one record |
 //! | [`CacheProbe`] | how far a session has ended, and the wrapped application's state | simulating a cache during a run |
 //!
 //! [`CaptureSink`] writes accepted packets to a capture file. Runs, rules and patterns come from
@@ -14,8 +15,8 @@
 //!
 //! # Features
 //!
-//! All are in the default: `firewall` ([`Firewall`], [`Guard`]), `l7-filter` ([`L7Filter`], and
-//! records with its labels), `capture-sink` ([`CaptureSink`]), `cache-probe` ([`CacheProbe`]).
+//! All are in the default: `firewall` ([`Firewall`]), `l7-filter` ([`L7Filter`]), and with both
+//! [`Meter`] and [`Guard`]; `capture-sink` ([`CaptureSink`]), `cache-probe` ([`CacheProbe`]).
 //! Without them the crate has accounting, connection tracking and [`Null`].
 //!
 //! # Examples
