@@ -55,10 +55,6 @@ pub(crate) fn look(
     verb: &str,
     show: Show<'_>,
 ) -> Result<Looked, Failure> {
-    if cfg!(test) {
-        // Unit tests do not run this. Without the return, they would compile the engine once more.
-        return Ok(Looked::default());
-    }
     let rules = Rules::of(arguments, common)?;
     let Some(modules) = Modules::of_records(arguments)? else {
         return look_as(&AccountingRole(arguments.active_timeout), arguments, common, (verb, show));

@@ -71,11 +71,6 @@ use source::{Source, feed};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure> {
-    if cfg!(test) {
-        // Unit tests do not run this. Without the return, they would compile the engine once more
-        // for every application.
-        return Ok(Status::Ok);
-    }
     // Patterns and rules may take what is left before the tables ask.
     Budget::of_free(arguments.memory).without(&[])?;
     let rules = Rules::of(arguments, common)?;
