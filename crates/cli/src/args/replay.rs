@@ -280,8 +280,8 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
     pub(crate) memory: Option<u64>,
 
-    /// Patterns for labels of protocols (--app l7, --fields l7): an l7-filter .pat file, a flowloom pattern file, or a folder of
-    /// either [default: builtin]
+    /// Patterns for labels of protocols (--app l7, --fields l7): an l7-filter .pat file, a flowloom
+    /// pattern file, or a folder of either [default: builtin]
     #[arg(long, value_name = "PATH")]
     pub(crate) patterns: Vec<PathBuf>,
 
