@@ -63,6 +63,7 @@ impl FirewallFlow {
 
     /// Returns the state with which the next record of the flow begins: what was judged, without
     /// packets.
+    #[cfg(feature = "l7-filter")]
     pub(crate) fn carried(&self) -> Self {
         Self { packets: [0; 2], bytes: [0; 2], ..self.clone() }
     }

@@ -131,6 +131,7 @@ impl L7Flow {
 
     /// Returns the state with which the next record of the connection begins, and leaves the label
     /// here.
+    #[cfg(feature = "firewall")]
     pub(crate) fn carry(&mut self) -> Self {
         let Self { decided, confidence, initiator, asker, protocol, .. } = *self;
         let left = Self { decided, confidence, initiator, asker, protocol, ..Self::default() };
