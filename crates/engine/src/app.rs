@@ -127,14 +127,19 @@ pub trait App: Send {
         None
     }
 
-    /// A flow begins; its first packet follows. By default nothing happens.
+    /// A record begins with this state; its first packet follows. The state is the default one, or
+    /// what [`next_record`](Self::next_record) has returned. By default nothing happens.
     fn on_begin(&mut self, _key: &FlowKey, _flow: &mut Self::Flow) {}
 
-    /// A record has ended for this reason, and its flow leaves the table unless the application
-    /// [has begun another record](Self::next_record). The state goes to the records after the call.
+    /// A record has ended for this reason. The state goes to the records after the call.
+    ///
+    /// After [`EndedBy::Application`] the flow goes on: [`on_begin`](Self::on_begin) follows at
+    /// once, with the state of the next record of the same key. Otherwise the flow is over, and an
+    /// application gives back what it holds for it, such as a port.
     ///
     /// The engine does not call this method for flows that are live at the end of the run, nor for
-    /// a flow whose packet panicked.
+    /// a flow whose packet panicked. A panic here or in [`on_time`](Self::on_time) while time passes
+    /// ends the run, also of a [wire](crate::run_wires) that goes on after other panics.
     fn on_end(&mut self, _key: &FlowKey, _flow: &mut Self::Flow, _ended: EndedBy) {}
 
     /// Packets up to this time, in nanoseconds since 1970, have been processed. The engine calls
@@ -184,7 +189,7 @@ impl<T: App + ?Sized> App for Box<T> {
 }
 
 /// Two applications beside each other on every flow. A packet passes if both accept it. If either
-/// begins a record, both do.
+/// begins a record, both do: the other one begins with its default state.
 impl<A: App, B: App> App for (A, B) {
     type Flow = (A::Flow, B::Flow);
 

@@ -32,7 +32,6 @@ const LOADERS: [&str; 6] = ["iptables", "nft", "cisco", "ipset.rs", "toml", "aws
 /// The module by which arms ask whether they are deleted, and which arms were reached.
 const CHOICE: &str = "
 #[doc(hidden)]
-#[allow(missing_docs)]
 pub mod mutant {
     use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
     pub static CHOSEN: AtomicU32 = AtomicU32::new(0);

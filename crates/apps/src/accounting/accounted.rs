@@ -138,26 +138,22 @@ impl Accounted {
             .of_direction(LowToHigh, "packets"),
         Column::new("packets_high_to_low", Kind::Packets, "Packets from the destination.")
             .of_direction(HighToLow, "reverse_packets"),
-        Column::new("bytes_low_to_high", Kind::Bytes, "The bytes on the wire of packets from the source.")
+        Column::new("bytes_low_to_high", Kind::Bytes, "Bytes on the wire of packets from the source.")
             .of_direction(LowToHigh, "bytes"),
-        Column::new(
-            "bytes_high_to_low",
-            Kind::Bytes,
-            "The bytes on the wire of packets from the destination.",
-        )
-        .of_direction(HighToLow, "reverse_bytes"),
-        Column::new("ip_bytes_low_to_high", Kind::Bytes, "The IP bytes of packets from the source.")
+        Column::new("bytes_high_to_low", Kind::Bytes, "Bytes on the wire of packets from the destination.")
+            .of_direction(HighToLow, "reverse_bytes"),
+        Column::new("ip_bytes_low_to_high", Kind::Bytes, "IP bytes of packets from the source.")
             .of_direction(LowToHigh, "ip_bytes"),
-        Column::new("ip_bytes_high_to_low", Kind::Bytes, "The IP bytes of packets from the destination.")
+        Column::new("ip_bytes_high_to_low", Kind::Bytes, "IP bytes of packets from the destination.")
             .of_direction(HighToLow, "reverse_ip_bytes"),
-        Column::new("tcp_flags_low_to_high", Kind::Bits, "The TCP flags of packets from the source.")
+        Column::new("tcp_flags_low_to_high", Kind::Bits, "TCP flags of packets from the source.")
             .of_direction(LowToHigh, "tcp_flags"),
-        Column::new("tcp_flags_high_to_low", Kind::Bits, "The TCP flags of packets from the destination.")
+        Column::new("tcp_flags_high_to_low", Kind::Bits, "TCP flags of packets from the destination.")
             .of_direction(HighToLow, "reverse_tcp_flags"),
         SOURCE_END,
         Column::new("direction", Kind::Word(&DirectionBasis::WORDS), "How the source is known."),
         Column::new("closed", Kind::Word(&[]), "How the connection was closed, or `-`."),
-        Column::new("icmp_type_code", Kind::Bits, "The type × 256 + code of the first ICMP message."),
+        Column::new("icmp_type_code", Kind::Bits, "Type × 256 + code of the first ICMP message."),
         Column::new("fields_digest", Kind::Digest, "A digest of the additional fields."),
         LABEL,
         Column::new("verdict", Kind::Word(&[]), "The verdict of rules, or `-`."),

@@ -185,9 +185,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
             let mut ended_state = std::mem::replace(state, next);
             let ended = if was_idle { EndedBy::IdleTimeout } else { EndedBy::Application };
             app.on_end(key, &mut ended_state, ended);
-            if was_idle {
-                app.on_begin(key, state);
-            }
+            app.on_begin(key, state);
             self.records.counts.expired += u64::from(was_idle);
             self.records.counts.split += u64::from(!was_idle);
             self.records.counts.begun += 1;

@@ -51,6 +51,8 @@ struct Calls {
 /// hook if it is asked to.
 struct Ports {
     calls: Arc<Calls>,
+    /// The flow whose port goes on to its next record.
+    carried: Option<FlowKey>,
     panics_at_begin: Option<u64>,
     panics_at_end: Option<u64>,
 }
@@ -65,18 +67,23 @@ impl App for Ports {
     }
 
     fn next_record(&self, _: &PacketView<'_>, flow: &mut Mapped) -> Option<Mapped> {
-        (flow.packets == 50).then_some(Mapped { packets: 0, holds_port: true })
+        (flow.packets == 50).then(Mapped::default)
     }
 
-    fn on_begin(&mut self, _: &FlowKey, flow: &mut Mapped) {
+    fn on_begin(&mut self, key: &FlowKey, flow: &mut Mapped) {
         assert!(!flow.holds_port && flow.packets == 0);
         flow.holds_port = true;
+        if let Some(carried) = self.carried.take() {
+            assert_eq!(carried, *key, "the next record of a flow begins at once");
+            return;
+        }
         let begun = self.calls.begun.fetch_add(1, Relaxed);
         assert!(self.panics_at_begin != Some(begun), "injected panic");
     }
 
-    fn on_end(&mut self, _: &FlowKey, flow: &mut Mapped, ended: EndedBy) {
+    fn on_end(&mut self, key: &FlowKey, flow: &mut Mapped, ended: EndedBy) {
         assert!(flow.holds_port && flow.packets > 0);
+        self.carried = (ended == EndedBy::Application).then_some(*key);
         let count = match ended {
             EndedBy::IdleTimeout => &self.calls.idle,
             EndedBy::Application => &self.calls.split,
@@ -116,7 +123,12 @@ fn each_flow_begins_once_and_ends_once_with_its_reason() {
     for layout in LAYOUTS {
         for flows in [2_000, 20] {
             let calls = Arc::new(Calls::default());
-            let app = |_| Ports { calls: Arc::clone(&calls), panics_at_begin: None, panics_at_end: None };
+            let app = |_| Ports {
+                calls: Arc::clone(&calls),
+                carried: None,
+                panics_at_begin: None,
+                panics_at_end: None,
+            };
             let report = go(layout, flows, app);
             assert!(report.fault.is_none(), "{layout:?}: {:?}", report.fault);
             let counted = report.worker_totals();
@@ -137,7 +149,8 @@ fn a_panic_in_a_hook_is_the_workers_fault() {
     for layout in LAYOUTS {
         for (panics_at_begin, panics_at_end) in [(Some(300), None), (None, Some(100))] {
             let calls = Arc::new(Calls::default());
-            let app = |_| Ports { calls: Arc::clone(&calls), panics_at_begin, panics_at_end };
+            let app =
+                |_| Ports { calls: Arc::clone(&calls), carried: None, panics_at_begin, panics_at_end };
             let report = go(layout, 2_000, app);
             assert!(matches!(report.fault, Some(Fault::WorkerPanicked { .. })), "{:?}", report.fault);
         }
@@ -170,5 +183,39 @@ fn two_applications_beside_each_other_see_the_same_packets() {
                 (one.key, seen(&one.state), seen(&one.state))
             );
         }
+    }
+}
+
+/// Begins a record every 20 packets.
+struct Splits;
+
+impl App for Splits {
+    type Flow = Mapped;
+
+    fn on_packet(&mut self, _: &PacketView<'_>, flow: &mut Mapped) -> Verdict {
+        flow.packets += 1;
+        Verdict::Accept
+    }
+
+    fn next_record(&self, _: &PacketView<'_>, flow: &mut Mapped) -> Option<Mapped> {
+        (flow.packets == 20).then(Mapped::default)
+    }
+}
+
+#[test]
+fn a_record_that_one_of_two_applications_begins_begins_for_both() {
+    for layout in LAYOUTS {
+        let calls = Arc::new(Calls::default());
+        let ports = || Ports {
+            calls: Arc::clone(&calls),
+            carried: None,
+            panics_at_begin: None,
+            panics_at_end: None,
+        };
+        let report = go(layout, 2_000, |_| (Splits, ports()));
+        assert!(report.fault.is_none(), "{layout:?}: {:?}", report.fault);
+        let [begun, split] = [&calls.begun, &calls.split].map(|count| count.load(Relaxed));
+        assert!(split > 0, "{layout:?}");
+        assert_eq!(begun + split, report.worker_totals().flows_begun, "{layout:?}");
     }
 }
