@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::bytes::{pcap_header, pcap_record};
 use crate::support::{Folder, flowloom, flowloom_fed, number, replay};
 
 fn extract(arguments: &[&str]) -> Value {
@@ -187,6 +188,7 @@ fn what_cannot_be_extracted_is_refused() {
         .ends(2)
         .says(&["--output needs a file"]);
     flowloom(["extract", &trace, "-o", &out, "--flow", "tcp 1"]).ends(2).says(&["is not a flow"]);
+    flowloom(["extract", &trace, "-o", &out, "--filter", "tcp", "--rules", "r"]).ends(2).says(&["--where"]);
     flowloom(["extract", &trace, "-o", &out, "--where", "bytes > 1", "--flows-max", "3"])
         .ends(2)
         .says(&["more than 3 flows match", "--flows-max"]);
@@ -195,4 +197,30 @@ fn what_cannot_be_extracted_is_refused() {
     flowloom_fed(["extract", "-", "-o", &out, "--where", "bytes > 1"], &bytes)
         .ends(2)
         .says(&["reads the input twice"]);
+}
+
+#[test]
+fn an_icmp_error_is_extracted_with_the_flow_whose_state_rules_ask_for() {
+    let ip = |protocol: u8, from: u8, to: u8, payload: &[u8]| {
+        let length = u8::try_from(20 + payload.len()).unwrap();
+        let header = [69, 0, 0, length, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, from, 10, 0, 0, to];
+        [&header[..], payload].concat()
+    };
+    let query = ip(17, 1, 2, &[15, 160, 0, 53, 0, 8, 0, 0]);
+    let unreachable = ip(1, 2, 1, &[&[3, 3, 0, 0, 0, 0, 0, 0][..], &query].concat());
+    let records = [&query, &unreachable].map(|packet| {
+        let length = u32::try_from(packet.len()).unwrap();
+        pcap_record(1, length, length, packet)
+    });
+    let folder = Folder::new();
+    // Raw IP.
+    let trace = folder.write("t.pcap", &[pcap_header(101), records.concat()].concat());
+    let text = "*filter\n:INPUT DROP [0:0]\n-A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n\
+                -A INPUT -p udp -j ACCEPT\nCOMMIT\n";
+    let rules = folder.write("rules", text.as_bytes());
+    let out = folder.path("out.pcapng");
+    let document = extract(&[&trace, "-o", &out, "--rules", &rules, "--where", "protocol == udp"]);
+    assert_eq!(number(&document, "packets"), 2, "{document}");
+    let document = extract(&[&trace, "-o", &out, "--where", "protocol == udp"]);
+    assert_eq!(number(&document, "packets"), 1, "without rules the error is a flow of its own");
 }

@@ -38,7 +38,7 @@ pub(crate) struct RecordInput {
 
     /// Judge packets by the rules in this file, so that --where can select by verdict and rule;
     /// packets that no rule matches are denied
-    #[arg(long, value_name = "RULES")]
+    #[arg(long, value_name = "RULES", requires = "record_filter")]
     pub(crate) rules: Option<PathBuf>,
 
     #[command(flatten)]

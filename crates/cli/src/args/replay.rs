@@ -116,8 +116,8 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     pub(crate) timeout: Option<u64>,
 
-    /// With --app accounting: begin a new record if a packet arrives this long after the first of
-    /// its record, in packet time
+    /// Begin a new record if a packet arrives this long after the first of its record, in packet
+    /// time; not for --app null and tcp-tracker
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     pub(crate) active_timeout: Option<u64>,
 
@@ -368,7 +368,12 @@ impl Replay {
 
     /// Returns the idle time after which closed connections end, in nanoseconds.
     pub(crate) fn closed_timeout_ns(&self) -> Option<u64> {
-        let usual = self.live.iface.is_some() && self.app == AppName::Accounting;
+        let has_records = match self.app {
+            AppName::Null | AppName::TcpTracker => false,
+            AppName::Accounting => true,
+            AppName::Firewall | AppName::L7 => self.flows.is_some(),
+        };
+        let usual = self.live.iface.is_some() && has_records;
         self.closed_timeout.or(usual.then_some(LIVE_CLOSED_TIMEOUT_NS))
     }
 

@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
     replay.layout = Some(LayoutName::Inline);
     // Records cover all packets of a flow: the filter selects flows, not packets.
     let filter = replay.live.filter.take();
-    let passes = Passes::new(arguments, &replay)?;
+    let mut passes = Passes::new(arguments, &replay)?;
     check_compression("--output", passes.output)?;
     let file = OutputFile::open(passes.output).map_err(|error| {
         Failure::Output(format!("cannot write packets to {}: {error}", passes.output.display()))
@@ -201,7 +201,7 @@ impl<'a> Passes<'a> {
 
     /// Finds the flows to write; returns `None` if a signal ended the search.
     fn wanted(
-        &self,
+        &mut self,
         replay: &Replay,
         filter: Option<String>,
         common: &Common,
@@ -219,6 +219,8 @@ impl<'a> Passes<'a> {
                     times.entry(record.key).or_default().push((record.start_ns, record.end_ns));
                 }
             })?;
+            // The packets to write are those of the same flows.
+            self.decode = self.decode.with_errors_by_flow(looked.errors_by_flow);
             if looked.interrupted {
                 return Ok(None);
             }

@@ -32,6 +32,8 @@ pub(crate) struct Looked {
     pub(crate) passed_over: u64,
     /// Packets that belong to no record, by reason.
     pub(crate) no_result: NoResult,
+    /// Whether ICMP errors belong to the flows that they concern, because rules ask for states.
+    pub(crate) errors_by_flow: bool,
     /// Counts of --where, if it was given.
     pub(crate) filtered: Option<FilterCounts>,
     pub(crate) first_ns: u64,
@@ -57,23 +59,27 @@ pub(crate) fn look(
 ) -> Result<Looked, Failure> {
     let rules = Rules::of(arguments, common)?;
     let Some(modules) = Modules::of_records(arguments)? else {
-        return look_as(&AccountingRole(arguments.active_timeout), arguments, common, (verb, show));
+        let role = AccountingRole(arguments.active_timeout);
+        return look_as(&role, arguments, common, false, (verb, show));
     };
     let l7 = super::l7::plan(arguments, modules.labels)?;
     let role = MeterRole::new(modules, l7.as_ref(), rules.as_ref().map(Rules::role));
-    look_as(&role, arguments, common, (verb, show))
+    let errors_by_flow = rules.as_ref().is_some_and(Rules::ask_state);
+    look_as(&role, arguments, common, errors_by_flow, (verb, show))
 }
 
 fn look_as<R: Role>(
     role: &R,
     arguments: &Replay,
     common: &Common,
+    errors_by_flow: bool,
     (verb, show): (&str, Show<'_>),
 ) -> Result<Looked, Failure> {
     let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
     let options = set_options(arguments);
     let Planned { layout, mut source, .. } = layout::plan(arguments, &inputs, options)?;
-    let config = engine_config(arguments, layout)?;
+    let mut config = engine_config(arguments, layout)?;
+    config.decode = config.decode.with_errors_by_flow(errors_by_flow);
     let mut policy = policy(arguments, &config)?;
     let selection = Selection::of(arguments, &source.paths())?;
     let isa = isa_named(&arguments.isa)?;
@@ -115,6 +121,7 @@ fn look_as<R: Role>(
         packets: report.input.packets,
         passed_over,
         no_result: NoResult::new(&report.dropped()),
+        errors_by_flow,
         filtered: shown.view.counts(),
         first_ns: report.input.first_ns,
         last_ns: report.input.last_ns,
