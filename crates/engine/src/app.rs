@@ -138,8 +138,8 @@ pub trait App: Send {
     /// application gives back what it holds for it, such as a port.
     ///
     /// The engine does not call this method for flows that are live at the end of the run, nor for
-    /// a flow whose packet panicked. A panic here or in [`on_time`](Self::on_time) while time passes
-    /// ends the run, also of a [wire](crate::run_wires) that goes on after other panics.
+    /// a flow whose packet panicked. A panic here or in [`on_time`](Self::on_time) while time
+    /// passes ends the run, also of a [wire](crate::run_wires) that goes on after other panics.
     fn on_end(&mut self, _key: &FlowKey, _flow: &mut Self::Flow, _ended: EndedBy) {}
 
     /// Packets up to this time, in nanoseconds since 1970, have been processed. The engine calls
