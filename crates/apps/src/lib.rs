@@ -92,7 +92,7 @@ pub use l7_filter::{Confidence, L7Error, L7Filter, L7Flow, L7Options, L7Plan, L7
 #[cfg(all(feature = "firewall", feature = "l7-filter"))]
 pub use meter::{Meter, MeterFlow};
 pub use null::{NoState, Null};
-pub use record_state::RecordState;
+pub use record_state::{EndedFlow, RecordState};
 pub use save_state::SaveState;
 pub use tcp_tracker::{TcpFlow, TcpState, TcpTracker};
 

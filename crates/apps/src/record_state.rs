@@ -1,6 +1,6 @@
 //! Flow states of which records are made: their columns by source and destination.
 
-use flowloom_engine::{EndedBy, FlowState};
+use flowloom_engine::{EndedBy, FlowRecord, FlowState};
 use flowloom_flow_key::{Direction, FlowKey};
 use flowloom_record::{Column, Group, GroupSet, Kind, Schema, Value, Word, element};
 
@@ -12,7 +12,7 @@ use crate::accounting::fields::{Detailed, Fields};
 use crate::accounting::{Accounted, AccountingRecord, Ends};
 #[cfg(feature = "firewall")]
 use crate::firewall::FirewallFlow;
-use crate::{NoState, TcpFlow};
+use crate::{NoState, SaveState as _, TcpFlow};
 
 /// The endpoint of the key that is the source.
 pub(crate) const SOURCE_END: Column =
@@ -59,6 +59,23 @@ pub trait RecordState: FlowState {
     /// does not know it, or makes its own records.
     fn source_direction(&self) -> Option<Direction> {
         None
+    }
+
+    /// Returns the accounting record, if the application keeps one.
+    fn account(&self) -> Option<&Accounted> {
+        None
+    }
+
+    /// Returns what is known of the protocol, if the application labels flows.
+    #[cfg(feature = "l7-filter")]
+    fn label(&self) -> Option<&L7Flow> {
+        None
+    }
+
+    /// Appends the [encoding](crate::SaveState) of the state for parts of an input. Returns whether
+    /// it has one.
+    fn save_in_part(&self, _out: &mut Vec<u8>) -> bool {
+        false
     }
 
     /// Returns the columns of the records.
@@ -129,15 +146,99 @@ const KEY: [Column; 12] = {
 };
 const KEY_DEFAULTS: usize = 5;
 
-impl RecordState for NoState {}
+/// The record of a flow with any state.
+///
+/// What writes records takes it, so that it is compiled once for all applications.
+pub trait EndedFlow {
+    /// Returns the key of the flow.
+    fn key(&self) -> &FlowKey;
+
+    /// Returns the engine's reason for the end.
+    fn ended(&self) -> EndedBy;
+
+    /// Returns the columns of the state.
+    fn state_columns(&self) -> &'static [Column];
+
+    /// Appends the values of the state.
+    fn state_values(&self, out: &mut Vec<Value>);
+
+    /// Appends the values of the record. See [`RecordState::record_values`].
+    fn record_values(&self, groups: GroupSet, out: &mut Vec<Value>);
+
+    /// See [`RecordState::account`].
+    fn account(&self) -> Option<&Accounted>;
+
+    /// See [`RecordState::label`].
+    #[cfg(feature = "l7-filter")]
+    fn label(&self) -> Option<&L7Flow>;
+
+    /// See [`RecordState::save_in_part`].
+    fn save_in_part(&self, out: &mut Vec<u8>) -> bool;
+}
+
+impl<F: RecordState> EndedFlow for FlowRecord<F> {
+    fn key(&self) -> &FlowKey {
+        &self.key
+    }
+
+    fn ended(&self) -> EndedBy {
+        self.ended
+    }
+
+    fn state_columns(&self) -> &'static [Column] {
+        F::COLUMNS
+    }
+
+    fn state_values(&self, out: &mut Vec<Value>) {
+        self.state.values(out);
+    }
+
+    fn record_values(&self, groups: GroupSet, out: &mut Vec<Value>) {
+        self.state.record_values(&self.key, self.ended, groups, out);
+    }
+
+    fn account(&self) -> Option<&Accounted> {
+        self.state.account()
+    }
+
+    #[cfg(feature = "l7-filter")]
+    fn label(&self) -> Option<&L7Flow> {
+        self.state.label()
+    }
+
+    fn save_in_part(&self, out: &mut Vec<u8>) -> bool {
+        self.state.save_in_part(out)
+    }
+}
+
+impl RecordState for NoState {
+    fn save_in_part(&self, out: &mut Vec<u8>) -> bool {
+        self.save(out);
+        true
+    }
+}
 
 impl RecordState for TcpFlow {
+    fn save_in_part(&self, out: &mut Vec<u8>) -> bool {
+        self.save(out);
+        true
+    }
+
     fn source_direction(&self) -> Option<Direction> {
         Some(self.source().0)
     }
 }
 
 impl RecordState for Accounted {
+    fn account(&self) -> Option<&Accounted> {
+        Some(self)
+    }
+
+    fn save_in_part(&self, out: &mut Vec<u8>) -> bool {
+        self.save(out);
+        true
+    }
+
     fn schema() -> Schema {
         AccountingRecord::schema()
     }
@@ -173,6 +274,10 @@ impl RecordState for FirewallFlow {
 /// The direction of the first packet.
 #[cfg(feature = "l7-filter")]
 impl RecordState for L7Flow {
+    fn label(&self) -> Option<&L7Flow> {
+        Some(self)
+    }
+
     fn source_direction(&self) -> Option<Direction> {
         self.source_direction()
     }
@@ -180,6 +285,15 @@ impl RecordState for L7Flow {
 
 #[cfg(feature = "cache-probe")]
 impl<F: RecordState> RecordState for Probed<F> {
+    fn account(&self) -> Option<&Accounted> {
+        self.inner().account()
+    }
+
+    #[cfg(feature = "l7-filter")]
+    fn label(&self) -> Option<&L7Flow> {
+        self.inner().label()
+    }
+
     fn schema() -> Schema {
         F::schema()
     }

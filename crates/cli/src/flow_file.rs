@@ -5,14 +5,12 @@ mod lasting;
 mod target;
 
 use std::io::{self, Write};
-use std::marker::PhantomData;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use flowloom::apps::RecordState;
-use flowloom::engine::{FlowRecord, RecordSink, SinkError};
+use flowloom::apps::EndedFlow;
 use flowloom::record::{Column, Schema};
 #[cfg(feature = "arrow")]
 use flowloom_export::ArrowWriter;
@@ -321,7 +319,7 @@ const FLUSH_RECORDS: u64 = 256;
 const FLUSH_RECORDS_COMPRESSED: u64 = 2048;
 
 /// Writes the records of an application.
-pub(crate) struct FlowWriter<F> {
+pub(crate) struct FlowWriter {
     out: Out,
     /// The file, unless records go elsewhere.
     file: Option<OutputFile>,
@@ -337,7 +335,6 @@ pub(crate) struct FlowWriter<F> {
     /// Records after which the writer flushes by itself, if it does.
     flush_at: u64,
     keeps_old: bool,
-    state: PhantomData<fn(&F)>,
 }
 
 /// What became of the records that a writer has received.
@@ -373,7 +370,7 @@ enum Out {
     Records(Box<dyn RecordWriter>),
 }
 
-impl<F: RecordState> FlowWriter<F> {
+impl FlowWriter {
     /// Returns a writer of records to an open destination.
     pub(crate) fn new(opened: Opened, plan: RecordPlan) -> Self {
         let counters = opened.counters.clone();
@@ -399,7 +396,6 @@ impl<F: RecordState> FlowWriter<F> {
             unflushed: 0,
             flush_at,
             keeps_old: false,
-            state: PhantomData,
         }
     }
 
@@ -438,7 +434,12 @@ impl<F: RecordState> FlowWriter<F> {
         self.out = Out::Waiting(Some(opened));
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    /// Passes on what has been written.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the file or the collector.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
         if self.keeps_old && matches!(self.out, Out::Waiting(_)) {
             return Ok(());
         }
@@ -471,21 +472,17 @@ impl<F: RecordState> FlowWriter<F> {
         self.file.as_ref().map_or(Ok(()), OutputFile::finish)
     }
 
-    fn write_one(&mut self, record: &FlowRecord<F>) -> io::Result<()> {
+    /// Writes a record, if `--where` selects it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the file or the collector.
+    pub(crate) fn write(&mut self, record: &dyn EndedFlow) -> io::Result<()> {
         let Some(row) = self.view.of(record) else { return Ok(()) };
         self.written += 1;
         self.unflushed += 1;
-        self.out.writer(&self.plan)?.write(row)
-    }
-
-    fn write_all(&mut self, records: &[FlowRecord<F>]) -> io::Result<()> {
-        for record in records {
-            self.write_one(record)?;
-            if self.unflushed >= self.flush_at {
-                self.flush()?;
-            }
-        }
-        Ok(())
+        self.out.writer(&self.plan)?.write(row)?;
+        if self.unflushed >= self.flush_at { self.flush() } else { Ok(()) }
     }
 }
 
@@ -546,16 +543,6 @@ impl Out {
                 ));
             }
         }))
-    }
-}
-
-impl<F: RecordState> RecordSink<F> for FlowWriter<F> {
-    fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
-        self.write_all(records).map_err(|error| SinkError(Box::new(error)))
-    }
-
-    fn flush(&mut self) -> Result<(), SinkError> {
-        Self::flush(self).map_err(|error| SinkError(Box::new(error)))
     }
 }
 

@@ -18,9 +18,9 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::str::FromStr;
 
-use flowloom::apps::SaveState;
+use flowloom::apps::{EndedFlow, SaveState};
 use flowloom::engine::counters::{InputCounters, WorkerCounters};
-use flowloom::engine::{EndedBy, FlowRecord, PartRecord, SavedPart};
+use flowloom::engine::{EndedBy, PartRecord, SavedPart};
 use flowloom::flow_key::FlowKey;
 use flowloom::packet::{DropCounts, DropReason, EncapsulationCounts, LinkType};
 use serde::{Deserialize, Serialize};
@@ -222,9 +222,6 @@ impl Header {
     }
 }
 
-/// Writes the state of a flow.
-pub(crate) type SaveWith<F> = fn(&F, &mut Vec<u8>);
-
 /// The encoded records of a part.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
@@ -234,15 +231,9 @@ pub(crate) struct Records {
 
 impl Records {
     /// Adds a record.
-    pub(crate) fn add<F>(
-        &mut self,
-        record: &FlowRecord<F>,
-        ticks: [u64; 2],
-        is_live: bool,
-        save: SaveWith<F>,
-    ) {
-        self.bytes.extend_from_slice(&key_bytes(&record.key));
-        save_state(record, ticks, is_live, save, &mut self.bytes);
+    pub(crate) fn add(&mut self, record: &dyn EndedFlow, ticks: [u64; 2], is_live: bool) {
+        self.bytes.extend_from_slice(&key_bytes(record.key()));
+        save_state(record, ticks, is_live, &mut self.bytes);
         self.count += 1;
     }
 }
@@ -256,19 +247,14 @@ pub(crate) fn key_bytes(key: &FlowKey) -> [u8; KEY_BYTES] {
     bytes
 }
 
-/// Appends what stands behind a record's key.
-pub(crate) fn save_state<F>(
-    record: &FlowRecord<F>,
-    ticks: [u64; 2],
-    is_live: bool,
-    save: SaveWith<F>,
-    out: &mut Vec<u8>,
-) {
+/// Appends what stands behind a record's key. The state must be one that parts can hold.
+pub(crate) fn save_state(record: &dyn EndedFlow, ticks: [u64; 2], is_live: bool, out: &mut Vec<u8>) {
     for tick in ticks {
         out.extend_from_slice(&tick.to_le_bytes());
     }
-    out.push(if is_live { 0 } else { ended_code(record.ended) });
-    save(&record.state, out);
+    out.push(if is_live { 0 } else { ended_code(record.ended()) });
+    let is_saved = record.save_in_part(out);
+    debug_assert!(is_saved, "runs of other applications are refused parts");
 }
 
 /// Reads a key.
@@ -416,6 +402,7 @@ impl PartFile {
 #[cfg(test)]
 mod tests {
     use flowloom::apps::NoState;
+    use flowloom::engine::FlowRecord;
 
     use super::*;
 
@@ -434,7 +421,7 @@ mod tests {
         let mut records = Records::default();
         let mut record = FlowRecord::<NoState>::default();
         record.key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
-        records.add(&record, [5, 6], true, NoState::save);
+        records.add(&record, [5, 6], true);
         write(&OutputFile::open_whole(&path).unwrap(), &header, &records).unwrap();
         std::fs::read(&path).unwrap()
     }

@@ -3,20 +3,12 @@
 
 use std::str::FromStr;
 
-use flowloom::apps::accounting::Accounted;
-use flowloom::apps::{L7Flow, RecordState};
-use flowloom::engine::FlowRecord;
+use flowloom::apps::EndedFlow;
 use flowloom::flow_key::FlowKey;
 use flowloom::record::{Group, GroupSet, Row, Schema, SchemaColumn};
 use flowloom_export::RecordFilter;
 
 use crate::flow_file::Format;
-
-/// Returns the accounting record in the state of a flow, for applications that keep one.
-pub(crate) type AccountOf<F> = fn(&F) -> Option<&Accounted>;
-
-/// Returns what is known of the protocol of a flow, for applications that label flows.
-pub(crate) type LabelOf<F> = fn(&F) -> Option<&L7Flow>;
 
 /// Names of columns as typed. The application determines which names are valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,14 +89,15 @@ pub(crate) struct RecordPlan {
 }
 
 impl RecordPlan {
-    /// Returns the plan for the records of a state, with the options `--columns`, `--fields` and
+    /// Returns the plan for records with a schema, with the options `--columns`, `--fields` and
     /// `--where`, in a format if they are written. Columns in `absent` groups are written only if
     /// they are named.
     ///
     /// # Errors
     ///
     /// A message that names the option, what is wrong, and what is valid.
-    pub(crate) fn new<F: RecordState>(
+    pub(crate) fn new(
+        schema: Schema,
         columns: Option<&Columns>,
         fields: FieldGroups,
         filter: Option<&Where>,
@@ -113,7 +106,7 @@ impl RecordPlan {
     ) -> Result<Self, String> {
         let absent = absent.intersection(fields.groups.complement());
         let present = absent.complement();
-        let (schema, asked) = (F::schema(), fields.groups);
+        let asked = fields.groups;
         if let Some(format) = format {
             format.check(&schema)?;
         }
@@ -190,10 +183,10 @@ pub(crate) struct RecordView {
 
 impl RecordView {
     /// Returns the record of a flow, or `None` if the filter rejects it.
-    pub(crate) fn of<F: RecordState>(&mut self, record: &FlowRecord<F>) -> Option<&Row> {
-        self.row.key = record.key;
+    pub(crate) fn of(&mut self, record: &dyn EndedFlow) -> Option<&Row> {
+        self.row.key = *record.key();
         self.row.values.clear();
-        record.state.record_values(&record.key, record.ended, self.groups, &mut self.row.values);
+        record.record_values(self.groups, &mut self.row.values);
         if self.filter.as_ref().is_some_and(|filter| !filter.matches(&self.row)) {
             self.counts.passed_over += 1;
             return None;
@@ -203,7 +196,7 @@ impl RecordView {
     }
 
     /// Returns whether the filter selects the record of a flow.
-    pub(crate) fn selects<F: RecordState>(&mut self, record: &FlowRecord<F>) -> bool {
+    pub(crate) fn selects(&mut self, record: &dyn EndedFlow) -> bool {
         self.filter.is_none() || self.of(record).is_some()
     }
 
@@ -215,7 +208,8 @@ impl RecordView {
 
 #[cfg(test)]
 mod tests {
-    use flowloom::apps::{MeterFlow, NoState, TcpFlow};
+    use flowloom::apps::accounting::Accounted;
+    use flowloom::apps::{L7Flow, MeterFlow, NoState, RecordState, TcpFlow};
 
     use super::*;
 
@@ -230,7 +224,7 @@ mod tests {
         let columns = columns.map(|text| text.parse::<Columns>().unwrap());
         let fields = if fields.is_empty() { FieldGroups::default() } else { fields.parse()? };
         let filter = filter.map(|text| text.parse::<Where>().unwrap());
-        RecordPlan::new::<F>(columns.as_ref(), fields, filter.as_ref(), format, GroupSet::NONE)
+        RecordPlan::new(F::schema(), columns.as_ref(), fields, filter.as_ref(), format, GroupSet::NONE)
     }
 
     fn names(plan: Result<RecordPlan, String>) -> Vec<&'static str> {

@@ -146,6 +146,14 @@ fn module_values<F: FlowState>(state: Option<&F>, group: Group, out: &mut Vec<Va
 
 /// The columns of accounting records, and behind them those of the modules.
 impl RecordState for MeterFlow {
+    fn account(&self) -> Option<&Accounted> {
+        Some(&self.record)
+    }
+
+    fn label(&self) -> Option<&L7Flow> {
+        self.label.as_deref()
+    }
+
     fn source_direction(&self) -> Option<Direction> {
         Some(self.record.source_direction())
     }

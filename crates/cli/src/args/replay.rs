@@ -366,6 +366,11 @@ impl Replay {
         }
     }
 
+    /// Returns the option whose output is merged with others later, if there is one.
+    pub(crate) fn option_of_merged_parts(&self) -> Option<&'static str> {
+        (self.save_part.is_some() || self.fragments).then(|| self.part_option())
+    }
+
     /// Returns the idle time after which closed connections end, in nanoseconds.
     pub(crate) fn closed_timeout_ns(&self) -> Option<u64> {
         let has_records = match self.app {

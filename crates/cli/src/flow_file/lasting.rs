@@ -38,8 +38,8 @@ const STEADY: Duration = Duration::from_secs(10);
 const HELD_MAX: u64 = if cfg!(test) { 1 << 10 } else { 16 << 10 };
 
 /// Writes records to a destination, and survives its failures.
-pub(crate) struct LastingWriter<F> {
-    writer: FlowWriter<F>,
+pub(crate) struct LastingWriter {
+    writer: FlowWriter,
     way: Way,
     format: Format,
     compression: Compression,
@@ -81,12 +81,12 @@ impl Destination {
     /// # Errors
     ///
     /// Returns the error of the system for a file, and for what is no address of a collector.
-    pub(crate) fn open_lasting<F: RecordState>(
+    pub(crate) fn open_lasting(
         self,
         name: String,
         plan: RecordPlan,
         quiet: bool,
-    ) -> io::Result<LastingWriter<F>> {
+    ) -> io::Result<LastingWriter> {
         let Self { place, format } = self;
         let held = |target: Target| {
             let can_rewind = format == Format::Parquet && matches!(target, Target::File(_));
@@ -153,7 +153,7 @@ impl Way {
     }
 }
 
-impl<F: RecordState> LastingWriter<F> {
+impl LastingWriter {
     /// Writes what follows the last record. Records that are still held are lost then.
     ///
     /// # Errors
@@ -176,6 +176,16 @@ impl<F: RecordState> LastingWriter<F> {
         self.writer.counts()
     }
 
+    /// Returns how many records are known to be lost.
+    pub(crate) fn records_lost(&self) -> u64 {
+        self.lost + self.counts().refused
+    }
+
+    /// Returns how many records are neither written nor lost.
+    pub(crate) fn records_held(&self) -> u64 {
+        self.held
+    }
+
     fn is_bytes(&self) -> bool {
         matches!(self.way, Way::Bytes(..))
     }
@@ -193,7 +203,7 @@ impl<F: RecordState> LastingWriter<F> {
         self.failure.as_ref().is_none_or(|failing| Instant::now() >= failing.until)
     }
 
-    fn take(&mut self, records: &[FlowRecord<F>]) {
+    fn take<F: RecordState>(&mut self, records: &[FlowRecord<F>]) {
         let count = records.len() as u64;
         if !self.begin_datagrams() {
             self.lost += count;
@@ -209,7 +219,7 @@ impl<F: RecordState> LastingWriter<F> {
         }
         self.held += count;
         self.is_unflushed = true;
-        let written = RecordSink::write(&mut self.writer, records).map_err(io::Error::other);
+        let written = records.iter().try_for_each(|record| self.writer.write(record));
         if written.is_err() {
             self.send(written);
         } else if self.failure.is_none() && self.is_streaming() {
@@ -221,7 +231,7 @@ impl<F: RecordState> LastingWriter<F> {
     fn commit(&mut self) {
         // A flush without records would still write the end of a compressed block.
         if std::mem::take(&mut self.is_unflushed) {
-            let flushed = FlowWriter::flush(&mut self.writer);
+            let flushed = self.writer.flush();
             self.send(flushed);
         } else if let Way::Bytes(bytes, _) = &self.way
             && !bytes.lock().bytes.is_empty()
@@ -363,7 +373,7 @@ impl<F: RecordState> LastingWriter<F> {
     }
 }
 
-impl<F: RecordState> RecordSink<F> for LastingWriter<F> {
+impl<F: RecordState> RecordSink<F> for LastingWriter {
     fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
         if self.is_broken {
             self.lost += records.len() as u64;
@@ -384,11 +394,11 @@ impl<F: RecordState> RecordSink<F> for LastingWriter<F> {
     /// Connects again, and writes what precedes the first record.
     fn tick(&mut self) -> Result<(), SinkError> {
         self.guarded(Self::notice_loss);
-        RecordSink::flush(self)
+        RecordSink::<F>::flush(self)
     }
 
     fn lost(&self) -> u64 {
-        self.lost + self.counts().refused
+        self.records_lost()
     }
 
     fn held(&self) -> u64 {

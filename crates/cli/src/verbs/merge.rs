@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use flowloom::apps::accounting::Accounted;
 use flowloom::apps::{Accounting, NoState, RecordState, SaveState, TcpFlow};
-use flowloom::engine::{Composed, FlowState, IdleTimeout, MergedParts, RecordSink, merge_parts};
+use flowloom::engine::{Composed, FlowState, IdleTimeout, MergedParts, merge_parts};
 use flowloom::record::GroupSet;
 
 use crate::args::Common;
@@ -123,7 +123,7 @@ fn merge<F: SaveState + RecordState>(
     let destination = arguments.flows.as_ref().map(destination).transpose().map_err(Failure::Usage)?;
     let format = destination.as_ref().map(|destination| destination.format);
     let filter = arguments.record_filter.as_ref();
-    let plan = RecordPlan::new::<F>(None, FieldGroups::default(), filter, format, GroupSet::NONE)
+    let plan = RecordPlan::new(F::schema(), None, FieldGroups::default(), filter, format, GroupSet::NONE)
         .map_err(Failure::Usage)?;
     let mut figures = Vec::with_capacity(parts.len());
     let mut saved = Vec::with_capacity(parts.len());
@@ -174,10 +174,9 @@ fn write_flows<F: SaveState + RecordState>(
     }
     let mut written = Ok(());
     for record in &merged.flows {
-        written = written.and_then(|()| writer.write(std::slice::from_ref(record)));
+        written = written.and_then(|()| writer.write(record));
     }
-    let written = written.map_err(|error| error.to_string());
-    if let Err(error) = written.and_then(|()| writer.finish().map_err(|error| error.to_string())) {
+    if let Err(error) = written.and_then(|()| writer.finish()) {
         let remains = writer.remains().unwrap_or_default();
         return Err(std::io::Error::other(format!("{error}\n  {remains}")));
     }

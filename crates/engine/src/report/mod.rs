@@ -144,10 +144,10 @@ impl<F> Default for RunReport<F> {
     }
 }
 
-impl RunReport<()> {
-    /// Returns the report with the records of flows.
-    pub(crate) fn with_flows<F>(self, flows: FlowResults<F>) -> RunReport<F> {
-        RunReport {
+impl<F> RunReport<F> {
+    /// Returns the report with other flows, and its own.
+    fn replace_flows<G>(self, flows: FlowResults<G>) -> (RunReport<G>, FlowResults<F>) {
+        let report = RunReport {
             input: self.input,
             workers: self.workers,
             unplaced: self.unplaced,
@@ -163,11 +163,24 @@ impl RunReport<()> {
             records: self.records,
             interrupted: self.interrupted,
             fault: self.fault,
-        }
+        };
+        (report, self.flows)
+    }
+
+    /// Separates the records of flows, whose type is the application's, from the rest.
+    pub fn split(self) -> (RunReport<()>, FlowResults<F>) {
+        self.replace_flows(FlowResults::new(Vec::new()))
     }
 }
 
-impl<F: FlowState> RunReport<F> {
+impl RunReport<()> {
+    /// Returns the report with the records of flows.
+    pub(crate) fn with_flows<F>(self, flows: FlowResults<F>) -> RunReport<F> {
+        self.replace_flows(flows).0
+    }
+}
+
+impl<F> RunReport<F> {
     /// Returns how many packets the applications have processed.
     pub fn processed(&self) -> u64 {
         self.workers.iter().map(|worker| worker.counters.processed).sum()
@@ -214,6 +227,14 @@ impl<F: FlowState> RunReport<F> {
         shared.chain(own).reduce(sum).unwrap_or_default()
     }
 
+    /// Returns the number of records, in the report and in a sink.
+    pub fn record_count(&self) -> u64 {
+        let sent = self.records.as_ref().map_or(0, |records| records.written + records.lost);
+        self.flows.len() as u64 + sent
+    }
+}
+
+impl<F: FlowState> RunReport<F> {
     /// Returns the digest of the per-flow results. Runs with equal results have equal digests,
     /// regardless of seed, layout and number of workers.
     pub fn digest(&self) -> String {
@@ -222,11 +243,5 @@ impl<F: FlowState> RunReport<F> {
             digest.combine(records.digest);
         }
         digest.finish()
-    }
-
-    /// Returns the number of records, in the report and in a sink.
-    pub fn record_count(&self) -> u64 {
-        let sent = self.records.as_ref().map_or(0, |records| records.written + records.lost);
-        self.flows.len() as u64 + sent
     }
 }

@@ -13,15 +13,15 @@ use super::*;
 use crate::record_view::FieldGroups;
 
 fn plan() -> RecordPlan {
-    RecordPlan::new::<Accounted>(None, FieldGroups::default(), None, None, GroupSet::NONE).unwrap()
+    RecordPlan::new(Accounted::schema(), None, FieldGroups::default(), None, None, GroupSet::NONE).unwrap()
 }
 
-fn open(to: &str) -> LastingWriter<Accounted> {
+fn open(to: &str) -> LastingWriter {
     let destination = Destination::of(Path::new(to), None).unwrap();
     destination.open_lasting(to.to_owned(), plan(), true).unwrap()
 }
 
-fn give(writer: &mut LastingWriter<Accounted>, count: u16) -> u64 {
+fn give(writer: &mut LastingWriter, count: u16) -> u64 {
     let record = |port| {
         let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, port, 443, 6);
         FlowRecord::new(key, Accounted::default(), EndedBy::IdleTimeout)
@@ -80,14 +80,14 @@ const RECORD_BYTES: u64 =
 fn a_collector_may_be_absent_at_the_start_and_come_back_and_every_record_counts() {
     let at = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
     let mut writer = open(&format!("ipfix+tcp://{at}"));
-    RecordSink::tick(&mut writer).unwrap();
+    RecordSink::<Accounted>::tick(&mut writer).unwrap();
     let mut given = give(&mut writer, 100);
     assert!(writer.failure.is_some() && writer.lost == 0);
     let mut arrived = 0;
     for session in 0..3 {
         let listener = TcpListener::bind(at).unwrap();
         wait_for("connected", || {
-            RecordSink::tick(&mut writer).unwrap();
+            RecordSink::<Accounted>::tick(&mut writer).unwrap();
             writer.failure.is_none()
         });
         let (mut stream, _) = listener.accept().unwrap();
@@ -118,17 +118,17 @@ fn records_in_datagrams_that_are_refused_count_as_lost() {
     let mut given = 0;
     for _ in 0..5 {
         given += give(&mut writer, 256);
-        RecordSink::tick(&mut writer).unwrap();
+        RecordSink::<Accounted>::tick(&mut writer).unwrap();
     }
     assert_eq!(writer.finish(), Ok(()));
-    assert_eq!((RecordSink::lost(&writer), writer.held), (given, 0));
+    assert_eq!((writer.records_lost(), writer.held), (given, 0));
 }
 
 #[test]
 fn a_collector_that_is_no_address_is_refused_at_the_start() {
     for wrong in ["ipfix+tcp://collector", "ipfix://:4739", "netflow9://a:99999", "ipfix+tcp://a:0"] {
         let destination = Destination::of(Path::new(wrong), None).unwrap();
-        let opened = destination.open_lasting::<Accounted>(String::new(), plan(), true);
+        let opened = destination.open_lasting(String::new(), plan(), true);
         assert_eq!(opened.err().map(|error| error.kind()), Some(io::ErrorKind::InvalidInput), "{wrong}");
     }
 }
@@ -145,7 +145,7 @@ fn another_reader_of_a_pipe_gets_the_header_again_and_whole_lines() {
     });
     let mut writer = open(path.to_str().unwrap());
     let mut first = reader.join().unwrap();
-    RecordSink::tick(&mut writer).unwrap();
+    RecordSink::<Accounted>::tick(&mut writer).unwrap();
     let mut some = [0; 4096];
     let header = first.read(&mut some).unwrap();
     assert!(some[..header].starts_with(b"source,") && some[..header].ends_with(b"\n"));
@@ -164,7 +164,7 @@ fn another_reader_of_a_pipe_gets_the_header_again_and_whole_lines() {
         .unwrap(),
     );
     give(&mut writer, 20);
-    RecordSink::tick(&mut writer).unwrap();
+    RecordSink::<Accounted>::tick(&mut writer).unwrap();
     assert!(writer.failure.is_none() && writer.finish().is_ok());
     let mut text = String::new();
     drop(writer);
@@ -194,7 +194,7 @@ fn a_reader_that_stalls_costs_records_but_no_half_lines() {
         text
     });
     wait_for("written again", || {
-        RecordSink::tick(&mut writer).unwrap();
+        RecordSink::<Accounted>::tick(&mut writer).unwrap();
         writer.failure.is_none()
     });
     given += give(&mut writer, 5);
@@ -258,7 +258,7 @@ fn disks_that_fill_at_random_in_this_process() {
                         given += give(&mut writer, u16::try_from(draw(257)).unwrap());
                     }
                 }
-                _ => RecordSink::tick(&mut writer).unwrap(),
+                _ => RecordSink::<Accounted>::tick(&mut writer).unwrap(),
             }
             if let Some(failing) = &mut writer.failure {
                 failing.until = Instant::now() + Duration::from_secs(3600 * draw(2));
@@ -294,7 +294,7 @@ fn full_disk_in_this_process() {
             *target = Target::Standard(file);
         }
         let mut given = give(&mut writer, 100);
-        RecordSink::flush(&mut writer).unwrap();
+        RecordSink::<Accounted>::flush(&mut writer).unwrap();
         let first = std::fs::read(&path).unwrap();
         assert!(!first.is_empty() && writer.failure.is_none(), "{name}");
         // Equal records add little to a Parquet file.
@@ -303,7 +303,7 @@ fn full_disk_in_this_process() {
         setrlimit(Resource::Fsize, limited).unwrap();
         while writer.failure.is_none() {
             given += give(&mut writer, 100);
-            RecordSink::flush(&mut writer).unwrap();
+            RecordSink::<Accounted>::flush(&mut writer).unwrap();
         }
         let good = std::fs::read(&path).unwrap();
         // What a format replaces at the end is as it was.
@@ -319,7 +319,7 @@ fn full_disk_in_this_process() {
         let lost = writer.lost;
         setrlimit(Resource::Fsize, unlimited).unwrap();
         writer.failure.as_mut().unwrap().until = Instant::now();
-        RecordSink::tick(&mut writer).unwrap();
+        RecordSink::<Accounted>::tick(&mut writer).unwrap();
         assert!(writer.failure.is_none(), "{name}");
         given += give(&mut writer, 7);
         assert_eq!(writer.finish(), Ok(()), "{name}");

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use flowloom::apps::{Accounting, Guard, GuardedFlow, GuardedProtocols, L7Options};
+use flowloom::apps::{Accounting, Guard, GuardedFlow, GuardedProtocols, L7Options, RecordState as _};
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::pages::HugePages;
 use flowloom::engine::{
@@ -111,9 +111,9 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
     if let Some(writer) = &mut writer {
         // The run has counted what was held as lost, but it may have been written since; and a
         // collector may have refused datagrams since.
-        let before = writer.lost() + writer.held();
+        let before = writer.records_lost() + writer.records_held();
         written = writer.finish();
-        let after = writer.lost();
+        let after = writer.records_lost();
         if let Some(records) = &mut run.report.records {
             records.written = (records.written + before).saturating_sub(after);
             records.lost = (records.lost + after).saturating_sub(before);
@@ -155,16 +155,14 @@ impl RecordSink<GuardedFlow> for Forgotten {
 /// Opens the destination of records. Also returns whether the destination is standard output.
 ///
 /// Frames pass whatever happens to the records, so a collector need not listen yet.
-fn writer(
-    arguments: &Bridge,
-    common: &Common,
-) -> Result<(Option<LastingWriter<GuardedFlow>>, bool), Failure> {
+fn writer(arguments: &Bridge, common: &Common) -> Result<(Option<LastingWriter>, bool), Failure> {
     let Some(path) = &arguments.flows else { return Ok((None, false)) };
     let destination = Destination::of(path, arguments.flows_format).map_err(Failure::Usage)?;
     let is_standard_output = destination.is_standard_output();
     let failed = |error| Failure::Output(format!("cannot write flows to {}: {error}", path.display()));
     let format = Some(destination.format);
-    let plan = RecordPlan::new::<GuardedFlow>(None, FieldGroups::default(), None, format, GroupSet::NONE);
+    let plan =
+        RecordPlan::new(GuardedFlow::schema(), None, FieldGroups::default(), None, format, GroupSet::NONE);
     let plan = plan.map_err(Failure::Usage)?;
     let name =
         if is_standard_output { String::from("standard output") } else { path.display().to_string() };

@@ -6,6 +6,7 @@ use std::io::{self, BufRead as _, BufReader, Read};
 use std::path::Path;
 
 use flowloom::apps::Accounting;
+use flowloom::apps::RecordState as _;
 use flowloom::apps::accounting::Accounted;
 use flowloom::engine::{IdleTimeout, MergeError, PartRecord, SavedPart, merge_parts};
 use flowloom::record::GroupSet;
@@ -93,7 +94,8 @@ pub(super) fn run(
         About { flows_joined: merged.flows_joined, flows_expired: merged.counters.flows_expired - expired };
     let failed =
         |error: io::Error| Failure::Output(format!("cannot write flows to {}: {error}", flows.display()));
-    let plan = RecordPlan::new::<Accounted>(None, FieldGroups::default(), None, None, GroupSet::NONE);
+    let plan =
+        RecordPlan::new(Accounted::schema(), None, FieldGroups::default(), None, None, GroupSet::NONE);
     let plan = plan.map_err(Failure::Usage)?;
     let (stream, file) = destination.open_whole().and_then(Opened::into_stream).map_err(failed)?;
     let mut out = ArrowWriter::of_part(stream, &plan.columns).map_err(failed)?;

@@ -1,11 +1,12 @@
 //! Turns a report into the printed document.
 
-use flowloom::cpu::features::Isa;
-use flowloom::engine::{EngineConfig, FlowState, Layout, Order, RunReport, WhenFull, WorkerReport};
+use flowloom::apps::accounting::fields::FieldMemory;
+use flowloom::engine::{Layout, Order, RunReport, WhenFull, WorkerReport};
 
+use super::application::Ran;
+use super::plan::Plan;
 use super::record_sums::RecordSums;
-use super::source::Source;
-use crate::args::replay::Replay;
+use super::setup::scheduler;
 use crate::host::{Host, Tool};
 use crate::render::encapsulations::Encapsulations;
 use crate::render::reasons::NoResult;
@@ -16,17 +17,9 @@ use crate::render::replay::{
 use crate::render::traffic::TrafficFigures;
 use crate::render::verdicts::FirewallFigures;
 
-/// The sources of all figures.
-pub(super) struct Run<'a, F> {
-    pub(super) arguments: &'a Replay,
-    pub(super) app: &'static str,
+/// What a run leaves beside its report.
+pub(super) struct Rest {
     pub(super) passed_over: u64,
-    pub(super) config: &'a EngineConfig,
-    pub(super) isa: Isa,
-    pub(super) scheduler: &'static str,
-    pub(super) why: Option<String>,
-    pub(super) source: &'a Source,
-    pub(super) report: &'a RunReport<F>,
     pub(super) verified: Option<VerifyFigures>,
     pub(super) tcb_cache: Option<TcbCacheFigures>,
     pub(super) firewall: Option<FirewallFigures>,
@@ -36,12 +29,12 @@ pub(super) struct Run<'a, F> {
     pub(super) records_lost: u64,
     pub(super) sums: Option<RecordSums>,
     pub(super) read_share: Option<f64>,
-    pub(super) fields_dropped: Option<u64>,
 }
 
 /// Returns the document of a run.
-pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
-    let Run { arguments, source, report, .. } = run;
+pub(super) fn figures(plan: &Plan<'_>, ran: &Ran<'_>, rest: Rest) -> ReplayResult {
+    let Plan { arguments, source, .. } = plan;
+    let report = &ran.report;
     let input = &report.input;
     let totals = report.worker_totals();
     let seconds = report.elapsed.as_secs_f64();
@@ -51,12 +44,13 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
     if let Some(last) = files.last_mut() {
         last.packets = last.packets.saturating_sub(unused);
     }
-    let has_all_records = run.records.as_ref().is_none_or(|records| records.is_balanced(run.records_lost));
+    let has_all_records =
+        rest.records.as_ref().is_none_or(|records| records.is_balanced(rest.records_lost));
     ReplayResult {
         schema: "flowloom/replay/1",
         tool: Tool::THIS,
-        host: Host::with_isa(run.isa),
-        run: run_figures(&run),
+        host: Host::with_isa(plan.isa),
+        run: run_figures(plan, ran),
         inputs: files
             .iter()
             .map(|file| InputFigures {
@@ -67,18 +61,18 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
                 packets: file.packets,
             })
             .collect(),
-        passed_over: run.passed_over,
+        passed_over: rest.passed_over,
         packets: input.packets,
         bytes_on_wire: input.bytes_on_wire,
         bytes_captured: input.bytes_captured,
         decoded: input.decoded,
         processed: totals.processed,
         denied: totals.denied,
-        flows: report.record_count(),
+        flows: ran.flows,
         flows_begun: totals.flows_begun,
         flows_expired: totals.flows_expired,
         records_forgotten: totals.records_forgotten,
-        fields_dropped: run.fields_dropped,
+        fields_dropped: plan.application.field_memory().map(FieldMemory::dropped),
         seconds,
         packets_per_second: if seconds > 0.0 { input.packets as f64 / seconds } else { 0.0 },
         first_ns: input.first_ns,
@@ -96,7 +90,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         time_steps: input.time_steps,
         captured_over_wire: input.captured_over_wire,
         lying_lengths: files.iter().map(|file| file.lying_lengths).sum(),
-        digest: report.digest(),
+        digest: ran.digest.clone(),
         workers: worker_figures(report),
         unplaced: report.unplaced,
         pool_full_waits: report.pool_full_waits,
@@ -106,16 +100,16 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
             packets: sink.taken,
             refused: sink.refused,
         }),
-        verify: run.verified,
-        tcb_cache: run.tcb_cache,
-        firewall: run.firewall,
-        l7: run.l7,
-        records: run.records,
+        verify: rest.verified,
+        tcb_cache: rest.tcb_cache,
+        firewall: rest.firewall,
+        l7: rest.l7,
+        records: rest.records,
         traffic: input.timeline.as_ref().map(TrafficFigures::from),
-        sums: run.sums.and_then(RecordSums::figures),
+        sums: rest.sums.and_then(RecordSums::figures),
         notices: source.notices().iter().map(ToString::to_string).collect(),
         interrupted: report.interrupted,
-        read_share: if report.interrupted { run.read_share } else { None },
+        read_share: if report.interrupted { rest.read_share } else { None },
         fault: report.fault.as_ref().map(ToString::to_string),
         balanced: report.is_balanced() && has_all_records,
         complete: !report.interrupted && report.fault.is_none(),
@@ -123,8 +117,8 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
 }
 
 /// Returns the settings of a run.
-fn run_figures<F: FlowState>(run: &Run<'_, F>) -> RunFigures {
-    let Run { arguments, config, source, report, .. } = run;
+fn run_figures(plan: &Plan<'_>, ran: &Ran<'_>) -> RunFigures {
+    let (Plan { arguments, config, source, .. }, report) = (plan, &ran.report);
     let pipeline = matches!(config.layout, Layout::Pipeline { .. });
     RunFigures {
         layout: match config.layout {
@@ -132,7 +126,7 @@ fn run_figures<F: FlowState>(run: &Run<'_, F>) -> RunFigures {
             Layout::Sharded { .. } => "sharded",
             Layout::Pipeline { .. } => "pipeline",
         },
-        why: run.why.clone(),
+        why: plan.why.clone(),
         merged: source.overlapped(),
         sharded: report.sharded.map(|sharded| ShardedFigures {
             chunks: sharded.chunks,
@@ -141,9 +135,9 @@ fn run_figures<F: FlowState>(run: &Run<'_, F>) -> RunFigures {
         }),
         workers: report.workers.len(),
         input_cpu: report.input_cpu,
-        app: run.app,
+        app: arguments.app.name(),
         table: arguments.table.name(),
-        scheduler: pipeline.then_some(run.scheduler),
+        scheduler: pipeline.then_some(scheduler(arguments).name()),
         order: pipeline.then_some(match config.order {
             Order::None => "none",
             Order::Internal => "internal",
@@ -166,7 +160,7 @@ fn run_figures<F: FlowState>(run: &Run<'_, F>) -> RunFigures {
     }
 }
 
-fn worker_figures<F>(report: &RunReport<F>) -> Vec<WorkerFigures> {
+fn worker_figures(report: &RunReport<()>) -> Vec<WorkerFigures> {
     let figures = |worker: &WorkerReport| WorkerFigures {
         cpu: worker.cpu,
         sent: worker.sent,
@@ -179,7 +173,7 @@ fn worker_figures<F>(report: &RunReport<F>) -> Vec<WorkerFigures> {
     report.workers.iter().map(figures).collect()
 }
 
-fn table_figures<F: FlowState>(report: &RunReport<F>) -> TableFigures {
+fn table_figures(report: &RunReport<()>) -> TableFigures {
     let (stats, memory) = report.tables();
     TableFigures {
         flows_at_end: u64::from(stats.len).saturating_sub(report.timed_out_at_end),

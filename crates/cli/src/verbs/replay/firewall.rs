@@ -8,11 +8,11 @@ use flowloom::apps::firewall::{Defaults, Enforcement, FirewallOptions, FirewallR
 use flowloom::classifier::firewall::{Knowledge, Policy};
 use flowloom::engine::Verdict;
 
-use super::role::Role;
+use super::application::Role;
 use crate::args::Common;
 use crate::args::classify::AlgorithmName;
 use crate::args::firewall::FirewallOptions as Options;
-use crate::args::replay::{AppName, Replay};
+use crate::args::replay::Replay;
 use crate::args::rules::{EnforceOptions, RuleOptions};
 use crate::background::{Activate, Reload, Stamp};
 use crate::exit::Failure;
@@ -95,20 +95,8 @@ impl Rules {
     /// Loads the rules, if there are any.
     pub(super) fn of(arguments: &Replay, common: &Common) -> Result<Option<Self>, Failure> {
         let options = &arguments.firewall;
-        let Some(path) = &options.rules else {
-            return match arguments.app {
-                AppName::Firewall => Err(Failure::Usage(String::from(
-                    "--app firewall has no rules\n  name a file with --rules FILE",
-                ))),
-                _ => Ok(None),
-            };
-        };
+        let Some(path) = &options.rules else { return Ok(None) };
         rule_file::check_inputs(path, &arguments.inputs)?;
-        if matches!(arguments.app, AppName::Null | AppName::TcpTracker) {
-            return Err(Failure::Usage(String::from(
-                "--rules is for --app firewall, accounting and l7\n  omit --app or --rules",
-            )));
-        }
         let origin = match &arguments.live.iface {
             Some(interface) => Origin::Interface(interface.clone()),
             None => Origin::Captures(arguments.inputs.clone()),

@@ -4,6 +4,7 @@ use flowloom::cpu::topology::allowed_cpus;
 use flowloom::engine::{ConfigError, Layout, Pace};
 use flowloom::traffic::capture::{CaptureParts, CaptureSet, Input, PlanError, SetOptions};
 
+use super::conflicts;
 use super::source::{CaptureRange, Source};
 use crate::args::replay::{LayoutName, Replay};
 use crate::exit::Failure;
@@ -31,44 +32,20 @@ pub(super) fn plan(arguments: &Replay, inputs: &[Input], options: SetOptions) ->
         let workers = arguments.workers.unwrap_or(cpus.saturating_sub(1).clamp(1, WORKERS_MAX));
         Layout::Pipeline { workers }
     };
-    let obstacle = obstacle(arguments);
-    // The sharded layout keeps any order, but who asks for one without a layout means the papers'.
-    let order = arguments.order.map(|_| String::from("--order is for the pipeline"));
+    let asks_pipeline = conflicts::pipeline_asked_by(arguments);
     let (layout, why) = match (arguments.layout, arguments.workers) {
-        (Some(LayoutName::Inline), Some(_)) => {
-            return Err(Failure::Usage(String::from(
-                "--layout inline has no workers\n  omit --workers, or use another layout",
-            )));
-        }
-        (Some(LayoutName::Pipeline), _) if arguments.is_part() => {
-            return Err(Failure::Usage(format!(
-                "{} is not for the pipeline\n  omit --layout",
-                arguments.part_option()
-            )));
-        }
-        (Some(LayoutName::Inline), None) => (Layout::Inline, None),
+        (Some(LayoutName::Inline), _) => (Layout::Inline, None),
         (Some(LayoutName::Pipeline), _) => (pipeline(), None),
-        (Some(LayoutName::Sharded), workers) => match obstacle {
-            Some(why) => {
-                return Err(Failure::Usage(format!(
-                    "--layout sharded cannot be used: {why}\n  use --layout pipeline, or inline"
-                )));
-            }
-            None => (sharded(workers.unwrap_or(cpus.min(WORKERS_MAX)))?, None),
-        },
-        (None, Some(1)) if order.is_none() && obstacle.is_none() => (Layout::Inline, None),
-        (None, Some(workers)) => match obstacle.or(order) {
-            Some(why) if arguments.is_part() => {
-                return Err(Failure::Usage(format!("--workers cannot be used: {why}\n  omit --workers")));
-            }
-            Some(why) => (pipeline(), Some(why)),
+        (Some(LayoutName::Sharded), workers) => (sharded(workers.unwrap_or(cpus.min(WORKERS_MAX)))?, None),
+        (None, Some(1)) if asks_pipeline.is_none() => (Layout::Inline, None),
+        (None, Some(workers)) => match asks_pipeline {
+            Some(why) => (pipeline(), Some(why.to_owned())),
             None => (sharded(workers)?, None),
         },
         (None, None) => {
             let is_long = source.bytes_on_disk().is_none_or(|bytes| bytes >= ALL_CPUS_FROM_BYTES);
             let is_paced = arguments.speed != Pace::Max;
-            let is_usual =
-                obstacle.or(order).is_none() && !is_paced && matches!(source, Source::Captures(_));
+            let is_usual = asks_pipeline.is_none() && !is_paced && matches!(source, Source::Captures(_));
             let workers = cpus.min(WORKERS_MAX);
             let is_sharded = is_usual && is_long && workers > 1;
             (if is_sharded { Layout::Sharded { workers } } else { Layout::Inline }, None)
@@ -133,16 +110,4 @@ fn of_ranges(arguments: &Replay, inputs: &[Input], options: SetOptions) -> Resul
         Err(PlanError::Capture(error)) => Err(error.into()),
         Err(error) => Err(Failure::Input(error.to_string())),
     }
-}
-
-/// Returns the reason why the sharded layout cannot be used.
-fn obstacle(arguments: &Replay) -> Option<String> {
-    let asked = [
-        (arguments.scheduler.is_some(), "--scheduler is for the pipeline"),
-        (arguments.topology.is_some(), "--topology is for the pipeline"),
-        (arguments.full.is_some(), "--full is for the pipeline"),
-        (arguments.ring.is_some(), "--ring is for the pipeline"),
-        (arguments.tcb_cache.is_some(), "a simulated cache sees the packets of all flows in one sequence"),
-    ];
-    asked.into_iter().find(|(is_asked, _)| *is_asked).map(|(_, why)| String::from(why))
 }

@@ -1,23 +1,20 @@
 //! Runs accounting over captures for commands that examine records. It writes no output itself.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use flowloom::apps::accounting::fields::FieldMemory;
 use flowloom::engine::{Control, Fault};
 use flowloom::record::NO_MEMORY;
-use flowloom::traffic::capture::{Input, Notice};
+use flowloom::traffic::capture::Notice;
 
-use super::layout::{self, Planned};
-use super::outputs::Outputs;
+use super::Rules;
+use super::part::Kept;
+use super::plan::{Ended, Plan};
 use super::records::{Show, Shown};
-use super::role::{AccountingRole, FlowOf, MeterRole, Role};
-use super::select::Selection;
-use super::setup::{MemoryOf, Modules, Tables, engine_config, plan_of, policy, set_options};
-use super::{Kept, Prepared, Rules};
 use crate::args::Common;
 use crate::args::replay::Replay;
 use crate::exit::{Failure, check_decodable};
-use crate::host::isa_named;
 use crate::progress::{Progress, label};
 use crate::record_view::FilterCounts;
 use crate::render::reasons::NoResult;
@@ -57,60 +54,25 @@ pub(crate) fn look(
     verb: &str,
     show: Show<'_>,
 ) -> Result<Looked, Failure> {
-    let rules = Rules::of(arguments, common)?;
-    let Some(modules) = Modules::of_records(arguments)? else {
-        let role = AccountingRole(arguments.active_timeout);
-        return look_as(&role, arguments, common, false, (verb, show));
-    };
-    let l7 = super::l7::plan(arguments, modules.labels)?;
-    let role = MeterRole::new(modules, l7.as_ref(), rules.as_ref().map(Rules::role));
-    let errors_by_flow = rules.as_ref().is_some_and(Rules::ask_state);
-    look_as(&role, arguments, common, errors_by_flow, (verb, show))
-}
-
-fn look_as<R: Role>(
-    role: &R,
-    arguments: &Replay,
-    common: &Common,
-    errors_by_flow: bool,
-    (verb, show): (&str, Show<'_>),
-) -> Result<Looked, Failure> {
-    let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
-    let options = set_options(arguments);
-    let Planned { layout, mut source, .. } = layout::plan(arguments, &inputs, options)?;
-    let mut config = engine_config(arguments, layout)?;
-    config.decode = config.decode.with_errors_by_flow(errors_by_flow);
-    let mut policy = policy(arguments, &config)?;
-    let selection = Selection::of(arguments, &source.paths())?;
-    let isa = isa_named(&arguments.isa)?;
-    let memory = MemoryOf::role(role);
-    let tables = Tables::plan(arguments, &config, policy.order(), &source, options, isa, memory)?;
+    let mut plan = Plan::of_records(arguments, common)?;
     let control = Arc::new(Control::default());
-    source.stop_with(&control);
+    plan.source.stop_with(&control);
     stop_on_signals(&control);
     let title = format!("{verb}  {}", label(&arguments.inputs));
-    let progress = Progress::start(title, source.progress(), Arc::clone(&control), common.quiet > 0);
-    let account = R::account().expect("each of the roles keeps account");
-    let view = plan_of::<FlowOf<R>>(arguments)?.view();
-    let mut shown = Shown { view, account, label: R::label(), show };
-    let run = Prepared {
-        arguments,
-        config: &config,
-        tables: &tables,
-        control: &control,
-        selection: selection.as_ref(),
-    };
-    let mut outputs = Outputs::default();
-    let ran = run.run(role, &mut source, &mut policy, (&mut outputs, &mut Kept::Nothing, Some(&mut shown)));
+    let progress = Progress::start(title, plan.source.progress(), Arc::clone(&control), common.quiet > 0);
+    let mut shown = Shown { view: plan.records.view(), show };
+    let application = Rc::clone(&plan.application);
+    let ended = plan.run(&*application, &control, Some(&mut shown), &mut Kept::Nothing);
     drop(progress);
-    let (report, passed_over, _) = ran?;
+    let Ended { ran, passed_over, .. } = ended?;
+    let (report, source) = (&ran.report, &plan.source);
     if let Some(Fault::Source { packets, error }) = &report.fault {
         check_decodable(*packets, error)?;
     }
     if report.fault.is_none() && arguments.limit.is_some() {
         source.check_decodable()?;
     }
-    if let Some(dropped @ 1..) = role.field_memory().map(FieldMemory::dropped) {
+    if let Some(dropped @ 1..) = application.field_memory().map(FieldMemory::dropped) {
         let fields = counted(dropped, "field");
         warn(&format!("{fields} dropped for lack of memory: --where sees {NO_MEMORY}"), common);
     }
@@ -121,7 +83,7 @@ fn look_as<R: Role>(
         packets: report.input.packets,
         passed_over,
         no_result: NoResult::new(&report.dropped()),
-        errors_by_flow,
+        errors_by_flow: plan.rules.as_ref().is_some_and(Rules::ask_state),
         filtered: shown.view.counts(),
         first_ns: report.input.first_ns,
         last_ns: report.input.last_ns,

@@ -44,11 +44,6 @@ impl Outputs {
         check_inputs(arguments, captures)?;
         let open = |option: &str, what: &str, path: Option<&Path>| {
             let Some(path) = path else { return Ok(None) };
-            if path.as_os_str() == "-" {
-                return Err(Failure::Usage(format!(
-                    "{option} needs a file: standard output carries the report"
-                )));
-            }
             check_compression(option, path)?;
             let failed =
                 |error| Failure::Output(format!("cannot write {what} to {}: {error}", path.display()));

@@ -6,11 +6,13 @@ use std::path::Path;
 use flowloom::flow_key::FlowKey;
 use flowloom::packet::clock::PacketClock;
 use flowloom::packet::{Fill, Headers, PacketBatch, PacketSource, decode};
+use flowloom::traffic::capture::Input;
 use flowloom_export::{ArrowPacketWriter, PacketHeaders, PacketRow};
 
-use super::Selection;
-use super::select::Selected;
-use super::source::Source;
+use super::conflicts;
+use super::layout::{self, Planned};
+use super::select::{Selected, Selection};
+use super::setup::set_options;
 use crate::args::replay::Replay;
 use crate::exit::{Failure, Status};
 use crate::flow_file::{Destination, Format, Opened};
@@ -20,12 +22,11 @@ use crate::part_file::{KEY_BYTES, key_bytes, load_key};
 const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
 
 /// Writes a row for each packet, or with keys for each of their packets.
-pub(super) fn run(
-    arguments: &Replay,
-    to: &Path,
-    source: Source,
-    selection: Option<Selection>,
-) -> Result<Status, Failure> {
+pub(super) fn run(arguments: &Replay, to: &Path) -> Result<Status, Failure> {
+    conflicts::check(arguments)?;
+    let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
+    let Planned { source, .. } = layout::plan(arguments, &inputs, set_options(arguments))?;
+    let selection = Selection::of(arguments, &source.paths())?;
     let failed = |error: std::io::Error| {
         Failure::Output(format!("cannot write packets to {}: {error}", to.display()))
     };

@@ -8,6 +8,7 @@ use crate::exit::Failure;
 use crate::render::replay::TcbCacheFigures;
 
 /// The cache of each worker, and the destination of its counts.
+#[derive(Clone)]
 pub(super) struct Probe {
     spec: CacheSpec,
     counts: ProbeCounts,

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use flowloom::engine::{FlowRecord, FlowState};
+use flowloom::apps::EndedFlow;
 use flowloom::record::{Column, Kind, Value, protocol_name};
 
 use crate::render::traffic::{DurationSums, ProtocolSums, SizeSums, SumFigures, TalkerFigures, TalkerRow};
@@ -61,11 +61,11 @@ impl Default for RecordSums {
 
 impl RecordSums {
     /// Adds a record, unless its application counts no packets.
-    pub(super) fn add<F: FlowState>(&mut self, record: &FlowRecord<F>) {
+    pub(super) fn add(&mut self, record: &dyn EndedFlow) {
         self.values.clear();
-        record.state.values(&mut self.values);
+        record.state_values(&mut self.values);
         let (mut packets, mut bytes, mut times) = (None, 0, [None; 2]);
-        for (Column { name, kind, .. }, value) in F::COLUMNS.iter().zip(&self.values) {
+        for (Column { name, kind, .. }, value) in record.state_columns().iter().zip(&self.values) {
             match (kind, value) {
                 (Kind::Packets, Value::Number(count)) if name.starts_with("packets") => {
                     *packets.get_or_insert(0) += count;
@@ -79,14 +79,15 @@ impl RecordSums {
         }
         let Some(packets) = packets else { return };
         self.total.add(packets, bytes);
-        self.by_protocol[usize::from(record.key.protocol())].add(packets, bytes);
+        let key = record.key();
+        self.by_protocol[usize::from(key.protocol())].add(packets, bytes);
         self.by_size[packets.max(1).ilog2() as usize].add(packets, bytes);
         if let [Some(first), Some(last)] = times {
             self.has_durations = true;
             let us = last.saturating_sub(first) / 1000;
             self.by_duration[us.checked_ilog10().map_or(0, |power| power as usize + 1)] += 1;
         }
-        let (low, high) = (record.key.low_address(), record.key.high_address());
+        let (low, high) = (key.low_address(), key.high_address());
         self.hosts.add(low, packets, bytes);
         if high != low {
             self.hosts.add(high, packets, bytes);
@@ -194,8 +195,8 @@ impl Hosts {
 
 #[cfg(test)]
 mod tests {
-    use flowloom::apps::TcpFlow;
-    use flowloom::engine::EndedBy;
+    use flowloom::apps::{RecordState, TcpFlow};
+    use flowloom::engine::{EndedBy, FlowRecord, FlowState};
     use flowloom::flow_key::FlowKey;
     use proptest::prelude::*;
 
@@ -219,6 +220,8 @@ mod tests {
             out.extend([Value::Number(last), Value::Number(7)]);
         }
     }
+
+    impl RecordState for Given {}
 
     #[test]
     fn records_are_counted_where_they_belong() {

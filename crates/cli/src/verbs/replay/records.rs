@@ -1,50 +1,83 @@
 //! The processing of flow records in `replay` as flows end, in bounded memory.
 
-use flowloom::apps::RecordState;
 use flowloom::apps::accounting::AccountingRecord;
+use flowloom::apps::{EndedFlow, L7Flow, RecordState};
 use flowloom::engine::{FlowRecord, RecordSink, SinkError};
 
 use super::l7::Labels;
 use super::record_sums::RecordSums;
 use crate::flow_file::FlowWriter;
-use crate::record_view::{AccountOf, LabelOf, RecordView};
+use crate::record_view::RecordView;
+
+/// Receives the records of any application.
+pub(super) trait AnySink: Send {
+    /// Takes the record of a flow that has ended.
+    fn take(&mut self, record: &dyn EndedFlow) -> Result<(), SinkError>;
+
+    /// See [`RecordSink::flush`].
+    fn flush(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    /// See [`RecordSink::tick`].
+    fn tick(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+/// Passes records of one state on.
+pub(super) struct Passed<'a>(pub(super) &'a mut dyn AnySink);
+
+impl<F: RecordState> RecordSink<F> for Passed<'_> {
+    fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
+        records.iter().try_for_each(|record| self.0.take(record))
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        self.0.flush()
+    }
+
+    fn tick(&mut self) -> Result<(), SinkError> {
+        self.0.tick()
+    }
+}
 
 /// The sink of a run's records.
-pub(super) struct Records<F> {
+pub(super) struct Records {
     /// The file that receives them.
-    pub(super) file: Option<FlowWriter<F>>,
+    pub(super) file: Option<FlowWriter>,
     /// Whether a reader may wait for what precedes the first record, as with live input.
     pub(super) is_awaited: bool,
     /// Counts of their protocol labels.
-    pub(super) labels: Option<(LabelOf<F>, Labels)>,
+    pub(super) labels: Option<Labels>,
     /// Their sums, for a page.
     pub(super) sums: Option<RecordSums>,
 }
 
-impl<F: RecordState> Records<F> {
+impl Records {
     /// Writes the data that follow the last record.
     pub(super) fn finish(&mut self) -> std::io::Result<()> {
         self.file.as_mut().map_or(Ok(()), FlowWriter::finish)
     }
 }
 
-impl<F: RecordState> RecordSink<F> for Records<F> {
-    fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
-        if let Some((label, labels)) = &mut self.labels {
-            for flow in records.iter().filter_map(|record| label(&record.state)) {
-                labels.add(flow);
-            }
+fn failed(error: std::io::Error) -> SinkError {
+    SinkError(Box::new(error))
+}
+
+impl AnySink for Records {
+    fn take(&mut self, record: &dyn EndedFlow) -> Result<(), SinkError> {
+        if let (Some(labels), Some(flow)) = (&mut self.labels, record.label()) {
+            labels.add(flow);
         }
         if let Some(sums) = &mut self.sums {
-            for record in records {
-                sums.add(record);
-            }
+            sums.add(record);
         }
-        self.file.as_mut().map_or(Ok(()), |file| RecordSink::write(file, records))
+        self.file.as_mut().map_or(Ok(()), |file| file.write(record)).map_err(failed)
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {
-        self.file.as_mut().map_or(Ok(()), RecordSink::flush)
+        self.file.as_mut().map_or(Ok(()), FlowWriter::flush).map_err(failed)
     }
 
     fn tick(&mut self) -> Result<(), SinkError> {
@@ -53,27 +86,21 @@ impl<F: RecordState> RecordSink<F> for Records<F> {
 }
 
 /// Passes each record that a view shows to a function.
-pub(super) struct Shown<'a, F> {
+pub(super) struct Shown<'a> {
     pub(super) view: RecordView,
-    pub(super) account: AccountOf<F>,
-    /// The label, for applications that label flows.
-    pub(super) label: Option<LabelOf<F>>,
     pub(super) show: Show<'a>,
 }
 
 /// Receives a record and its protocol label.
 pub(crate) type Show<'a> = &'a mut (dyn FnMut(&AccountingRecord, Option<&'static str>) + Send);
 
-impl<F: RecordState> RecordSink<F> for Shown<'_, F> {
-    fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
-        for record in records {
-            if self.view.selects(record)
-                && let Some(account) = (self.account)(&record.state)
-            {
-                let row = AccountingRecord::of(&record.key, account, record.ended);
-                let label = self.label.and_then(|label| label(&record.state)?.protocol());
-                (self.show)(&row, label);
-            }
+impl AnySink for Shown<'_> {
+    fn take(&mut self, record: &dyn EndedFlow) -> Result<(), SinkError> {
+        if self.view.selects(record)
+            && let Some(account) = record.account()
+        {
+            let row = AccountingRecord::of(record.key(), account, record.ended());
+            (self.show)(&row, record.label().and_then(L7Flow::protocol));
         }
         Ok(())
     }

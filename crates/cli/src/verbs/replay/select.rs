@@ -34,9 +34,6 @@ impl Selection {
     /// Returns the selection that the arguments specify; `None` if all packets are selected.
     /// `paths` are those of the captures.
     pub(crate) fn of(arguments: &Replay, paths: &[&std::path::Path]) -> Result<Option<Self>, Failure> {
-        if arguments.live.iface.is_some() && (arguments.from.is_some() || arguments.to.is_some()) {
-            return Err(Failure::Usage(String::from("--from and --to are for captures, not for --iface")));
-        }
         let filter = arguments.live.filter.as_deref().map(PacketFilter::parse).transpose();
         let filter = filter.map_err(|error| Failure::Usage(format!("--filter: {error}")))?;
         let is_relative = |instant: &Option<Instant>| matches!(instant, Some(Instant::After(_)));

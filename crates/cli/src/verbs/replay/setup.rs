@@ -2,24 +2,22 @@
 
 use std::sync::Arc;
 
-use flowloom::apps::accounting::fields::{FieldMemory, all_columns};
+use flowloom::apps::accounting::fields::FieldMemory;
 use flowloom::apps::{L7Plan, MeterFlow, RecordState};
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::pages::HugePages;
 use flowloom::cpu::topology::parse_cpu_list;
-use flowloom::engine::{
-    Cores, EngineConfig, FlowRecord, IdleTimeout, Layout, Order, PlacementDigest, WhenFull,
-};
+use flowloom::engine::{Cores, EngineConfig, IdleTimeout, Layout, Order, PlacementDigest, WhenFull};
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
 use flowloom::flow_table::segments::GrowthLimits;
 use flowloom::flow_table::{
     BuildError, DHash, DHashConfig, FlowTable, Growing, SigHash, SigHashConfig, Timeouts,
 };
-use flowloom::record::{Group, GroupSet};
+use flowloom::record::{Group, GroupSet, Schema};
 use flowloom::scheduler::registry::{DigestKind, Policy};
 use flowloom::scheduler::{OrderGuarantee, SetupError, Topology, WorkerCount};
-use flowloom::traffic::capture::{CaptureOptions, Input, SetOptions, SetOrder, UnpackLimits};
+use flowloom::traffic::capture::{CaptureOptions, SetOptions, SetOrder, UnpackLimits};
 
 use crate::args::Common;
 use crate::args::replay::{AppName, FullName, HugePagesName, OrderName, RING, Replay, TableName};
@@ -28,12 +26,12 @@ use crate::exit::{Failure, TableError};
 use crate::flow_file::{Destination, Format};
 use crate::growing_table::{SegmentOptions, fitted, growing_linehash};
 use crate::memory_budget::{Budget, FieldShare, Shares};
-use crate::record_view::{FieldGroups, RecordPlan};
+use crate::record_view::RecordPlan;
 use crate::render::{counted, some_of, warn};
 use crate::topology;
 
+use super::application::Application;
 use super::flow_guess;
-use super::role::{FlowOf, Role};
 use super::source::Source;
 
 pub(crate) fn set_options(arguments: &Replay) -> SetOptions {
@@ -142,13 +140,14 @@ pub(super) fn keeps_flow_order(config: &EngineConfig, policy: OrderGuarantee) ->
         || policy.keeps_flow_order()
 }
 
-/// Returns the plan of the records of a state.
-pub(super) fn plan_of<F: RecordState>(arguments: &Replay) -> Result<RecordPlan, Failure> {
+/// Returns the plan of records with these columns.
+pub(super) fn record_plan(arguments: &Replay, schema: Schema) -> Result<RecordPlan, Failure> {
     let (fields, filter) = (arguments.fields.unwrap_or_default(), arguments.record_filter.as_ref());
     let destination = arguments.flows.as_deref().map(|path| Destination::of(path, arguments.flows_format));
     let format = destination.transpose().map_err(Failure::Usage)?.map(|destination| destination.format);
     let absent = absent_groups(arguments);
-    RecordPlan::new::<F>(arguments.columns.as_ref(), fields, filter, format, absent).map_err(Failure::Usage)
+    RecordPlan::new(schema, arguments.columns.as_ref(), fields, filter, format, absent)
+        .map_err(Failure::Usage)
 }
 
 /// Returns the groups of modules that no option asks for: their columns are shown only by name.
@@ -198,7 +197,7 @@ impl Modules {
     }
 
     fn with_accounting(arguments: &Replay) -> Result<Self, Failure> {
-        let groups = plan_of::<MeterFlow>(arguments)?.groups();
+        let groups = record_plan(arguments, MeterFlow::schema())?.groups();
         if groups.contains(Group::Verdict) && arguments.firewall.rules.is_none() {
             return Err(Failure::Usage(String::from(
                 "a column of verdicts is selected, but no rules are given\n  add --rules FILE",
@@ -210,105 +209,6 @@ impl Modules {
             labels: arguments.app == AppName::L7 || groups.contains(Group::Label),
         })
     }
-}
-
-/// Returns whether a run labels flows.
-pub(super) fn labels(arguments: &Replay, modules: Option<&Modules>) -> bool {
-    modules.map_or(arguments.app == AppName::L7, |modules| modules.labels)
-}
-
-/// Refuses options of other applications than the selected one.
-pub(super) fn check_application(arguments: &Replay, modules: Option<&Modules>) -> Result<(), Failure> {
-    let of_accounting =
-        [("--active-timeout", arguments.active_timeout), ("--closed-timeout", arguments.closed_timeout)];
-    if let Some((option, _)) = of_accounting.iter().find(|(_, value)| value.is_some())
-        && matches!(arguments.app, AppName::Null | AppName::TcpTracker)
-    {
-        return Err(Failure::Usage(format!(
-            "{option} is for --app accounting, l7 and firewall\n  other applications keep one record per \
-             flow",
-        )));
-    }
-    if arguments.save_part.is_some() && arguments.closed_timeout.is_some() {
-        return Err(Failure::Usage(String::from(
-            "--save-part excludes --closed-timeout: a connection that closes across two parts cannot be \
-             merged without its packets",
-        )));
-    }
-    if arguments.fragments {
-        let format = arguments.flows.as_deref().map(|path| Destination::of(path, arguments.flows_format));
-        let is_arrow = format.is_some_and(|flows| flows.is_ok_and(|flows| flows.format == Format::Arrow));
-        if !is_arrow || arguments.app != AppName::Accounting {
-            return Err(Failure::Usage(String::from(
-                "--fragments is for --app accounting and records in Arrow\n  add --flows-format arrow, or name a \
-                 file .arrows",
-            )));
-        }
-    }
-    let is_kept = matches!(arguments.app, AppName::Null | AppName::TcpTracker | AppName::Accounting);
-    if arguments.save_part.is_some() && (!is_kept || arguments.tcb_cache.is_some()) {
-        return Err(Failure::Usage(String::from(
-            "--save-part is for --app null, tcp-tracker and accounting\n  other applications' flows \
-             cannot be merged later",
-        )));
-    }
-    if let Some(path) = &arguments.flows {
-        let Destination { format, .. } =
-            Destination::of(path, arguments.flows_format).map_err(Failure::Usage)?;
-        if arguments.columns.is_some() && !format.has_columns() {
-            return Err(Failure::Usage(format!(
-                "--columns is for CSV, JSON lines, Parquet and Arrow; the columns of {}, which --flows {} \
-                 writes, are fixed\n  use .csv, .jsonl, .parquet or .arrows, or omit --columns",
-                format.name(),
-                path.display()
-            )));
-        }
-        if let Some(groups) = arguments.fields {
-            check_fields(groups, format)?;
-        }
-    }
-    if arguments.fields.is_some() && matches!(arguments.app, AppName::Null | AppName::TcpTracker) {
-        return Err(Failure::Usage(String::from(
-            "--fields is for --app accounting, l7 and firewall\n  add --app accounting",
-        )));
-    }
-    let of_parts = [("--save-part", arguments.save_part.is_some()), ("--fragments", arguments.fragments)];
-    if let Some((option, _)) = of_parts.into_iter().find(|(_, is_asked)| *is_asked)
-        && modules.is_some()
-    {
-        return Err(Failure::Usage(format!(
-            "{option} keeps no additional fields, labels and verdicts, but --fields, --columns, --where or \
-             --rules needs some\n  omit one of them",
-        )));
-    }
-    Ok(())
-}
-
-/// Refuses groups of fields that a format cannot hold. For `all`, one field that the format can
-/// hold suffices.
-fn check_fields(fields: FieldGroups, format: Format) -> Result<(), Failure> {
-    let columns = all_columns();
-    let has_place =
-        |group: &Group| columns.iter().any(|column| column.group == *group && format.takes(column));
-    let asked = || Group::FIELDS.into_iter().filter(|group| fields.groups().contains(*group));
-    let without = asked().find(|group| !has_place(group));
-    let Some(group) = without.filter(|_| !fields.is_all() || !asked().any(|group| has_place(&group)))
-    else {
-        return Ok(());
-    };
-    let places: Vec<&str> =
-        Group::FIELDS.iter().filter(|group| has_place(group)).map(|group| group.name()).collect();
-    let places = if places.is_empty() {
-        String::from("it can hold none of them")
-    } else {
-        format!("it can hold {}", places.join(", "))
-    };
-    Err(Failure::Usage(format!(
-        "--fields {}: {} cannot hold these fields; {places}\n  use .csv, .jsonl or .parquet for all of \
-         them",
-        group.name(),
-        format.name()
-    )))
 }
 
 /// Warns of columns that the format cannot hold.
@@ -323,27 +223,6 @@ pub(super) fn warn_of_left_columns(arguments: &Replay, plan: &RecordPlan, common
     if format == Format::Zeek && arguments.fields.is_some() {
         warn("Zeek's conn.log uses --fields for the service only", common);
     }
-}
-
-pub(super) fn check_verifiable(arguments: &Replay, inputs: &[Input]) -> Result<(), Failure> {
-    if arguments.full == Some(FullName::Drop) {
-        return Err(Failure::Usage(String::from(
-            "--verify needs every packet, but --full drop loses some\n  use --full block",
-        )));
-    }
-    let read_once = inputs.iter().any(|input| match input {
-        Input::Stdin => true,
-        Input::Path(path) => std::fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir()),
-    });
-    if read_once {
-        return Err(Failure::Usage(String::from(
-            "--verify reads the input twice, but a pipe can be read only once\n  save it to a file first",
-        )));
-    }
-    if arguments.forever && arguments.limit.is_none() {
-        return Err(Failure::Usage(String::from("--verify with --loop needs a --limit")));
-    }
-    Ok(())
 }
 
 /// Refuses more flows than so many tables can number.
@@ -369,12 +248,12 @@ pub(super) struct MemoryOf<'a> {
 }
 
 impl<'a> MemoryOf<'a> {
-    pub(super) fn role<R: Role>(role: &'a R) -> Self {
+    pub(super) fn application(application: &'a dyn Application) -> Self {
         Self {
-            fields: role.field_memory(),
-            record_bytes: size_of::<FlowRecord<FlowOf<R>>>() + role.bytes_beside(),
-            beside_bytes: role.bytes_beside(),
-            labels_bytes: role.l7().map_or(0, L7Plan::bytes_max),
+            fields: application.field_memory(),
+            record_bytes: application.record_bytes(),
+            beside_bytes: application.bytes_beside(),
+            labels_bytes: application.l7().map_or(0, L7Plan::bytes_max),
         }
     }
 

@@ -49,15 +49,8 @@ impl CaptureRange {
 impl Source {
     /// Opens the inputs that the arguments name.
     pub(super) fn open(arguments: &Replay, inputs: &[Input], options: SetOptions) -> Result<Self, Failure> {
-        if let Some(option) = arguments.live.idle_option() {
-            return Err(Failure::Usage(format!("{option} is for live captures: add --iface")));
-        }
         match &arguments.live.iface {
             None => Ok(Self::Captures(Box::new(CaptureSet::open(inputs, options)?))),
-            Some(_) if arguments.verify => Err(Failure::Usage(String::from(
-                "--verify reads the input twice, but packets arrive at an interface only once\n  save \
-                 it to a file first",
-            ))),
             Some(interface) => Interface::open(interface, &arguments.live).map(Self::Interface),
         }
     }

@@ -1,0 +1,253 @@
+//! What a run needs, made from its arguments. Mistakes of usage appear here, before the run starts.
+
+use std::rc::Rc;
+
+use flowloom::apps::{EndedFlow, L7Plan};
+use flowloom::cpu::features::Isa;
+use flowloom::engine::{Control, EngineConfig, FlowTimeouts, StartError};
+use flowloom::packet::DecodeOptions;
+use flowloom::scheduler::OrderGuarantee;
+use flowloom::scheduler::registry::Policy;
+use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
+
+use super::application::{
+    AccountingRole, Application, Beside, Ends, L7Role, MeterRole, NullRole, Ran, Setup, TrackerRole,
+};
+use super::layout::{self, Planned};
+use super::outputs::Outputs;
+use super::part::Kept;
+use super::probe::Probe;
+use super::records::AnySink;
+use super::select::{Selected, Selection};
+use super::setup::{
+    MemoryOf, Modules, Tables, engine_config, policy, record_plan, set_options, warn_of_left_columns,
+    warn_outside_pipeline,
+};
+use super::source::{Source, feed};
+use super::{Rules, conflicts, l7};
+use crate::args::Common;
+use crate::args::replay::{AppName, Replay};
+use crate::exit::Failure;
+use crate::host::isa_named;
+use crate::memory_budget::Budget;
+use crate::part_file;
+use crate::record_view::RecordPlan;
+use crate::render::replay::VerifyFigures;
+use crate::verify;
+
+/// A run that is ready to start.
+pub(super) struct Plan<'a> {
+    pub(super) arguments: &'a Replay,
+    pub(super) application: Rc<dyn Application>,
+    pub(super) rules: Option<Rules>,
+    pub(super) probe: Option<Probe>,
+    pub(super) records: RecordPlan,
+    inputs: Vec<Input>,
+    pub(super) options: SetOptions,
+    pub(super) source: Source,
+    pub(super) selection: Option<Selection>,
+    pub(super) config: EngineConfig,
+    /// Why the layout is not the usual one for the arguments.
+    pub(super) why: Option<String>,
+    policy: Policy,
+    order: OrderGuarantee,
+    pub(super) isa: Isa,
+    pub(super) tables: Tables,
+    pub(super) outputs: Outputs,
+}
+
+/// What a run does with its flows.
+struct Work {
+    application: Rc<dyn Application>,
+    rules: Option<Rules>,
+    probe: Option<Probe>,
+}
+
+impl Work {
+    /// Chooses the bare application if it suffices, and otherwise accounting with modules.
+    fn of(arguments: &Replay, modules: Option<Modules>, common: &Common) -> Result<Self, Failure> {
+        // Patterns and rules may take what is left before the tables ask.
+        Budget::of_free(arguments.memory).without(&[])?;
+        let rules = Rules::of(arguments, common)?;
+        let labels = modules.map_or(arguments.app == AppName::L7, |modules| modules.labels);
+        let l7 = l7::plan(arguments, labels)?;
+        let probe = arguments.tcb_cache.map(|bytes| Probe::new(bytes, arguments.tcb_policy)).transpose()?;
+        let application = Self::application(arguments, modules, l7, rules.as_ref(), probe.clone());
+        Ok(Self { application, rules, probe })
+    }
+
+    fn application(
+        arguments: &Replay,
+        modules: Option<Modules>,
+        l7: Option<L7Plan>,
+        rules: Option<&Rules>,
+        probe: Option<Probe>,
+    ) -> Rc<dyn Application> {
+        if let Some(modules) = modules {
+            let role = MeterRole::new(modules, l7, rules.map(Rules::role));
+            return match probe {
+                Some(probe) => Rc::new(Beside(role, probe)),
+                None => Rc::new(role),
+            };
+        }
+        match (arguments.app, probe) {
+            (AppName::Null, None) => Rc::new(NullRole),
+            (AppName::Null, Some(probe)) => Rc::new(Beside(NullRole, probe)),
+            (AppName::TcpTracker, None) => Rc::new(TrackerRole),
+            (AppName::TcpTracker, Some(probe)) => Rc::new(Beside(TrackerRole, probe)),
+            (AppName::Accounting, _) => Rc::new(AccountingRole(arguments.active_timeout)),
+            (AppName::L7, _) => Rc::new(L7Role(l7.expect("the plan is made for this application"))),
+            (AppName::Firewall, _) => {
+                Rc::new(rules.expect("a firewall without rules is refused before").role())
+            }
+        }
+    }
+}
+
+impl<'a> Plan<'a> {
+    /// Plans a run with its outputs.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Failure`] for contradictory arguments, for rules and patterns that cannot be used,
+    /// for inputs that cannot be read, outputs that cannot be written, and too little memory.
+    pub(super) fn of_run(arguments: &'a Replay, common: &Common) -> Result<Self, Failure> {
+        conflicts::check(arguments)?;
+        let modules = Modules::of(arguments)?;
+        if let Some(option) = arguments.option_of_merged_parts().filter(|_| modules.is_some()) {
+            return Err(Failure::Usage(format!(
+                "{option} keeps no additional fields, labels and verdicts, but --fields, --columns, --where \
+                 or --rules needs some\n  omit one of them",
+            )));
+        }
+        let plan = Self::new(arguments, modules, common, Outputs::open)?;
+        warn_outside_pipeline(arguments, &plan.config, common);
+        warn_of_left_columns(arguments, &plan.records, common);
+        Ok(plan)
+    }
+
+    /// Plans a run whose records are only examined.
+    ///
+    /// # Errors
+    ///
+    /// As [`of_run`](Self::of_run).
+    pub(super) fn of_records(arguments: &'a Replay, common: &Common) -> Result<Self, Failure> {
+        conflicts::check(arguments)?;
+        let modules = Modules::of_records(arguments)?;
+        Self::new(arguments, modules, common, |_, _| Ok(Outputs::default()))
+    }
+
+    fn new(
+        arguments: &'a Replay,
+        modules: Option<Modules>,
+        common: &Common,
+        open: impl FnOnce(&Replay, &[&std::path::Path]) -> Result<Outputs, Failure>,
+    ) -> Result<Self, Failure> {
+        let Work { application, rules, probe } = Work::of(arguments, modules, common)?;
+        let records = record_plan(arguments, application.schema())?;
+        let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
+        let options = set_options(arguments);
+        let isa = isa_named(&arguments.isa)?;
+        let Planned { layout, source, why } = layout::plan(arguments, &inputs, options)?;
+        let mut config = engine_config(arguments, layout)?;
+        // Rules that ask for states process an ICMP error with the flow that it concerns.
+        config.decode = config.decode.with_errors_by_flow(rules.as_ref().is_some_and(Rules::ask_state));
+        let policy = policy(arguments, &config)?;
+        let order = policy.order();
+        let selection = Selection::of(arguments, &source.paths())?;
+        let outputs = open(arguments, &source.paths())?;
+        let memory = MemoryOf::application(&*application);
+        let tables = Tables::plan(arguments, &config, order, &source, options, isa, memory)?;
+        Ok(Self {
+            arguments,
+            application,
+            rules,
+            probe,
+            records,
+            inputs,
+            options,
+            source,
+            selection,
+            config,
+            why,
+            policy,
+            order,
+            isa,
+            tables,
+            outputs,
+        })
+    }
+
+    /// Returns the decoding options of defragmentation, if it is requested.
+    fn defrag(&self) -> Option<DecodeOptions> {
+        self.arguments.defrag.then_some(self.config.decode)
+    }
+
+    /// Runs the application. The records go to `records` as flows end, if there is a sink, and
+    /// `kept` receives those of a part.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the engine if the run cannot start.
+    pub(super) fn run<'r>(
+        &mut self,
+        application: &'r dyn Application,
+        control: &Control,
+        records: Option<&mut dyn AnySink>,
+        kept: &mut Kept,
+    ) -> Result<Ended<'r>, StartError> {
+        let keeps = !matches!(kept, Kept::Nothing);
+        let mut keep = |record: &dyn EndedFlow, ticks, is_live| kept.add(record, ticks, is_live);
+        let defrag = self.defrag();
+        let mut selected = Selected::new(&mut self.source, self.selection.clone());
+        let mut fed = feed(&mut selected, defrag);
+        let ends = Ends {
+            source: &mut *fed,
+            policy: &mut self.policy,
+            control,
+            packets: self.outputs.sink.as_mut().map(|sink| sink as _),
+            records: records.map(|sink| sink as _),
+            part: keeps.then_some(&mut keep as _),
+        };
+        let setup = Setup { table: self.arguments.table, config: &self.config, tables: &self.tables };
+        let ran = application.run(ends, setup)?;
+        drop(fed);
+        let passed_over = selected.passed_over;
+        Ok(Ended { ran, passed_over, range: self.source.finish() })
+    }
+
+    /// Compares the results with an oracle's, if the user asks for it. Returns `None` if not, or if
+    /// interrupted.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Failure`] if the input cannot be read again.
+    pub(super) fn verify(
+        &self,
+        ran: &Ran<'_>,
+        control: &Control,
+    ) -> Result<Option<VerifyFigures>, Failure> {
+        if !self.arguments.verify {
+            return Ok(None);
+        }
+        let input = &ran.report.input;
+        let timeouts: FlowTimeouts = self.config.timeouts();
+        let packets = input.packets - input.dropped.withheld();
+        let repeat = verify::Repeat { packets, decode: self.config.decode, timeouts };
+        let set = CaptureSet::open(&self.inputs, self.options)?;
+        let mut again = Selected::new(set, self.selection.clone());
+        let in_order = super::setup::keeps_flow_order(&self.config, self.order);
+        ran.results
+            .verify(&mut *feed(&mut again, self.defrag()), repeat, in_order, control)
+            .map_err(|error| Failure::Usage(format!("the oracle cannot read the input again: {error}")))
+    }
+}
+
+/// A run that has ended.
+pub(super) struct Ended<'r> {
+    pub(super) ran: Ran<'r>,
+    /// Packets that the selection rejected.
+    pub(super) passed_over: u64,
+    /// The range of a capture that was read.
+    pub(super) range: Option<part_file::Range>,
+}
