@@ -282,8 +282,8 @@ fn print_result(arguments: &Replay, result: &ReplayResult, common: &Common) -> R
     });
     let printed = if on_standard_output { print_aside(result, common) } else { print(result, common) };
     match printed {
-        // A reader that closes the pipe early has seen enough of the result, but still gets the exit
-        // status.
+        // A reader that closes the pipe early has seen enough of the result, but still gets the
+        // exit status.
         Err(Failure::BrokenPipe) => Ok(()),
         printed => printed,
     }
