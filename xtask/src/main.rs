@@ -10,14 +10,11 @@ mod cuts;
 mod emulate;
 mod faults;
 mod figures;
-mod fuzz;
-mod item_mutants;
 mod kernel;
 mod live;
 mod loader_arms;
 mod loom;
 mod matrix;
-mod mutants;
 mod packaged;
 mod packages;
 mod peers;
@@ -59,20 +56,13 @@ const USAGE: &str = "usage: cargo xtask <verb>
   release  check everything and make the files of a release: archive, .deb, bill of materials, checksums
   soak     run the engine for a billion packets, counters exact and memory flat: soak [--packets N],
            or write records of very many flows: soak --churn N
-  fuzz TARGET
-           build a fuzz target with nightly Rust, without cargo-fuzz, and run it: fuzz --help
   sanitize thread|address
            run the tests of crates with threads or unsafe code under a sanitizer (nightly)
   emulate aarch64|s390x
            run the tests of the lower crates on another processor, by QEMU: emulate --help
-  item-mutants
-           mutate the papers' algorithms, and count which mutants the items of reproduce notice:
-           item-mutants [--only CRATE] [--sample N]
   loader-arms
            delete each arm of the loaders of rules: files are refused or undecided, never otherwise
-           decided: loader-arms --help
-  mutants CRATE
-           mutate a crate in seeded places and count which mutants its tests notice: mutants --help";
+           decided: loader-arms --help";
 
 fn main() -> ExitCode {
     match run(&std::env::args().skip(1).collect::<Vec<_>>()) {
@@ -106,11 +96,8 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "cuts" => cuts::run(&root, rest),
         "faults" => faults::run(&root, rest),
         "soak" => soak::run(&root, rest),
-        "mutants" => mutants::run(&root, rest),
-        "item-mutants" => item_mutants::run(&root, rest),
         "loader-arms" => loader_arms::run(&root, rest),
         "emulate" => emulate::run(&root, rest),
-        "fuzz" => fuzz::run(&root, rest),
         "sanitize" => sanitize::run(&root, rest),
         "round-trips" => round_trips::run(&root, rest),
         "shuttle" => shuttle::run(&root, rest),
@@ -159,8 +146,6 @@ mod tests {
             "corpus ",
             "cuts ",
             "soak ",
-            "mutants ",
-            "item-mutants ",
             "loader-arms ",
             "emulate ",
             "sanitize ",
@@ -168,7 +153,6 @@ mod tests {
             "peers ",
             "bench ",
             "figures ",
-            "fuzz ",
             "packages ",
             "round-trips ",
             "release ",
@@ -178,12 +162,7 @@ mod tests {
         {
             assert_eq!(run(&words(&asked)).unwrap(), ExitCode::SUCCESS, "{asked}");
         }
-        for asked in [
-            "peers l7 --rounds 3 --help",
-            "bench replay -h",
-            "mutants flowloom-cpu --help",
-            "emulate s390x -h",
-        ] {
+        for asked in ["peers l7 --rounds 3 --help", "bench replay -h", "emulate s390x -h"] {
             assert_eq!(run(&words(asked)).unwrap(), ExitCode::SUCCESS, "{asked}");
         }
         assert!(!is_help(&words("thread -- --help")), "that is for the test program");
@@ -196,7 +175,7 @@ mod tests {
         {
             assert!(run(&words(asked)).unwrap_err().to_string().starts_with(said), "{asked}");
         }
-        for asked in ["", "bench", "corpus", "peers", "sanitize", "emulate", "mutants", "fuzz"] {
+        for asked in ["", "bench", "corpus", "peers", "sanitize", "emulate"] {
             assert_eq!(run(&words(asked)).unwrap(), ExitCode::from(2), "{asked}");
         }
     }

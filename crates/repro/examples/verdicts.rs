@@ -6,7 +6,6 @@
 //!
 //! With several seeds, from 1 on, a word stands with the number of its seeds, and a value with the
 //! number of seeds outside its band and the range over all seeds; `--values` lists every value so.
-//! `cargo xtask item-mutants` compares the lines of a mutant with those of the unchanged program.
 //! The word of a verdict that rests on measured times is `-`, because it may change with the load
 //! of the machine.
 

@@ -6,6 +6,7 @@
 //! none gets another verdict. A copy of the workspace has all deletions at once, chosen at run
 //! time, and a program that tries them on random files, and on files of a folder.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -14,7 +15,6 @@ use anyhow::{Context, Result, bail, ensure};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-use crate::item_mutants::{copy, put, rust_files};
 use crate::{is_help, kernel, show};
 
 const USAGE: &str = "usage: cargo xtask loader-arms [--files N] [--seed S] [--corpus FOLDER]
@@ -216,6 +216,39 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let status = command.status().context("cargo does not run")?;
     ensure!(matches!(status.code(), Some(0 | 1)), "the program failed: {status}");
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns the Rust files of folders and files below `base`.
+fn rust_files(root: &Path, base: &Path, names: &[&str]) -> Result<Vec<PathBuf>> {
+    let mut files = BTreeSet::new();
+    for name in names {
+        let output = Command::new("git").arg("ls-files").arg(base.join(name)).current_dir(root).output()?;
+        let text = String::from_utf8(output.stdout)?;
+        ensure!(!text.is_empty(), "{} has no files", base.join(name).display());
+        let files_of = text.lines().map(PathBuf::from);
+        files.extend(files_of.filter(|path| path.extension().is_some_and(|ending| ending == "rs")));
+    }
+    Ok(files.into_iter().collect())
+}
+
+/// Copies the files of the workspace; a file that did not change keeps its time, so that it is not
+/// built again.
+fn copy(root: &Path, folder: &Path) -> Result<PathBuf> {
+    let tree = folder.join("tree");
+    let output =
+        Command::new("git").args(["ls-files", "-co", "--exclude-standard"]).current_dir(root).output()?;
+    for name in String::from_utf8(output.stdout)?.lines() {
+        put(&tree.join(name), &std::fs::read(root.join(name)).unwrap_or_default())?;
+    }
+    Ok(tree)
+}
+
+fn put(path: &Path, bytes: &[u8]) -> Result<()> {
+    if std::fs::read(path).is_ok_and(|known| known == bytes) {
+        return Ok(());
+    }
+    std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+    std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
 #[cfg(test)]
