@@ -50,6 +50,7 @@
 //! ```
 
 pub mod accounting;
+pub mod any_app;
 #[cfg(feature = "cache-probe")]
 pub mod cache_probe;
 #[cfg(feature = "capture-sink")]
@@ -79,6 +80,7 @@ pub use flowloom_record as record;
 pub use flowloom_tcb_cache as tcb_cache;
 
 pub use accounting::Accounting;
+pub use any_app::{AnyApp, AnyFlow, any_app};
 #[cfg(feature = "cache-probe")]
 pub use cache_probe::{CacheProbe, ProbeCounts, Probed};
 #[cfg(feature = "capture-sink")]

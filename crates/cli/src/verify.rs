@@ -3,14 +3,15 @@
 //! It shares only the readers and the decoder with the engine, which have other oracles. It shares
 //! nothing of what it checks: hash, table, placement, rings, workers, ageing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use flowloom::apps::EndedFlow;
 use flowloom::engine::time::tick_of;
-use flowloom::engine::{App, Control, FlowResults, FlowState, FlowTimeouts, IdleTimeout};
+use flowloom::engine::{App, Control, FlowState, FlowTimeouts, IdleTimeout};
 use flowloom::flow_key::FlowKey;
 use flowloom::packet::clock::PacketClock;
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, PacketView, SourceError, decode};
-use flowloom::record::Value;
+use flowloom::record::{Column, Value};
 
 use crate::render::counted;
 
@@ -100,13 +101,14 @@ pub(crate) type Sums = &'static [&'static [&'static str]];
 /// Compares what does not depend on the order of a flow's packets: the set of flows, and sums over
 /// the records of each. The error names the first flow that differs, and how it differs.
 pub(crate) fn compare_sums<F: FlowState>(
-    records: &FlowResults<F>,
+    records: &mut dyn Iterator<Item = &dyn EndedFlow>,
     oracle: &Records<F>,
     sums: Sums,
 ) -> Result<(), String> {
     let mut ours: HashMap<FlowKey, Vec<u64>> = HashMap::new();
     for record in records {
-        add_sums(&record.state, sums, ours.entry(record.key).or_insert_with(|| vec![0; sums.len()]));
+        let to = ours.entry(*record.key()).or_insert_with(|| vec![0; sums.len()]);
+        add_sums(F::COLUMNS, our_values(record), sums, to);
     }
     let mut expected: Vec<_> = oracle.iter().collect();
     expected.sort_unstable_by_key(|&(key, _)| key);
@@ -114,7 +116,7 @@ pub(crate) fn compare_sums<F: FlowState>(
         let Some(ours) = ours.remove(key) else { return Err(format!("flow {key} is missing")) };
         let mut theirs = vec![0; sums.len()];
         for state in states {
-            add_sums(state, sums, &mut theirs);
+            add_sums(F::COLUMNS, values(state), sums, &mut theirs);
         }
         if let Some(at) = (0..sums.len()).find(|&at| ours[at] != theirs[at]) {
             let names = sums[at].join(" + ");
@@ -125,8 +127,8 @@ pub(crate) fn compare_sums<F: FlowState>(
 }
 
 /// Adds a record to the sums of a flow; the sum of sets, such as TCP flags, is their union.
-fn add_sums<F: FlowState>(state: &F, sums: Sums, to: &mut [u64]) {
-    for (column, value) in F::COLUMNS.iter().zip(values(state)) {
+fn add_sums(columns: &[Column], values: Vec<Value>, sums: Sums, to: &mut [u64]) {
+    for (column, value) in columns.iter().zip(values) {
         for (sum, columns) in to.iter_mut().zip(sums) {
             match value {
                 _ if !columns.contains(&column.name) => {}
@@ -145,35 +147,46 @@ pub(crate) fn count<F>(oracle: &Records<F>) -> u64 {
 
 /// Compares the engine's records with the oracle's. The error names the first flow that differs,
 /// and how it differs.
-pub(crate) fn compare<F: FlowState>(records: &FlowResults<F>, oracle: &Records<F>) -> Result<(), String> {
-    let mut before = (None, 0);
+pub(crate) fn compare<F: FlowState>(
+    records: &mut dyn Iterator<Item = &dyn EndedFlow>,
+    oracle: &Records<F>,
+) -> Result<(), String> {
+    let (mut before, mut count_of_ours) = ((None, 0), 0);
+    let mut keys = HashSet::new();
     for record in records {
+        let key = *record.key();
+        keys.insert(key);
+        count_of_ours += 1;
         // Records of one key follow each other.
-        let place = if before.0 == Some(record.key) { before.1 + 1 } else { 0 };
-        before = (Some(record.key), place);
-        let Some(expected) = oracle.get(&record.key).and_then(|all| all.get(place)) else {
-            return Err(format!("record {} of flow {} is not the oracle's", place + 1, record.key));
+        let place = if before.0 == Some(key) { before.1 + 1 } else { 0 };
+        before = (Some(key), place);
+        let Some(expected) = oracle.get(&key).and_then(|all| all.get(place)) else {
+            return Err(format!("record {} of flow {key} is not the oracle's", place + 1));
         };
-        let (ours, theirs) = (values(&record.state), values(expected));
+        let (ours, theirs) = (our_values(record), values(expected));
         if let Some(at) = (0..ours.len()).find(|&at| ours[at] != theirs[at]) {
             return Err(format!(
-                "flow {}: {} is {:?}, the oracle has {:?}",
-                record.key,
+                "flow {key}: {} is {:?}, the oracle has {:?}",
                 F::COLUMNS[at].name,
                 ours[at],
                 theirs[at]
             ));
         }
     }
-    if records.len() as u64 == count(oracle) {
+    if count_of_ours == count(oracle) {
         return Ok(());
     }
-    let ours: std::collections::HashSet<_> = records.iter().map(|record| record.key).collect();
-    let missing = oracle.keys().filter(|key| !ours.contains(*key)).min();
+    let missing = oracle.keys().filter(|key| !keys.contains(*key)).min();
     Err(missing.map_or_else(
-        || format!("{}, the oracle has {}", counted(records.len() as u64, "record"), count(oracle)),
+        || format!("{}, the oracle has {}", counted(count_of_ours, "record"), count(oracle)),
         |key| format!("flow {key} is missing"),
     ))
+}
+
+fn our_values(record: &dyn EndedFlow) -> Vec<Value> {
+    let mut values = Vec::new();
+    record.state_values(&mut values);
+    values
 }
 
 fn values<F: FlowState>(state: &F) -> Vec<Value> {

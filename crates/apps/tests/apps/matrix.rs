@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use flowloom_apps::accounting::fields::{AllFields, Detailed, DetailedAccounting};
 use flowloom_apps::firewall::{Firewall, FirewallFlow, FirewallOptions, LiveRules};
-use flowloom_apps::{Accounting, L7Flow, L7Plan, Meter, MeterFlow, RecordState};
+use flowloom_apps::{
+    Accounting, AnyFlow, EndedFlow, L7Flow, L7Plan, Meter, MeterFlow, RecordState, any_app,
+};
 use flowloom_engine::record::{Group, GroupSet, Value};
 use flowloom_engine::{
-    App, Control, Cores, EndedBy, Endpoints, EngineConfig, IdleTimeout, Layout, Order, PolicyRef, run,
+    App, Control, Cores, Endpoints, EngineConfig, FlowRecord, IdleTimeout, Layout, Order, PolicyRef, run,
     run_seeded, run_with,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
@@ -47,6 +49,8 @@ struct Combination {
     policy: &'static str,
     idle_ns: Option<u64>,
     seed: Option<u64>,
+    /// The application and its states have no types.
+    is_any: bool,
 }
 
 impl Combination {
@@ -86,13 +90,22 @@ impl Combination {
             policy,
             idle_ns: (below(2) == 0).then_some(5_000_000),
             seed: (below(2) == 0).then_some(number),
+            is_any: below(2) == 0,
         }
     }
 
     /// Returns the same modules on one thread with `LineHash`.
     fn reference(self) -> Self {
         let (layout, policy) = (Layout::Inline, "dh");
-        Self { table: Table::Line, layout, order: Order::Internal, policy, seed: None, ..self }
+        Self {
+            table: Table::Line,
+            layout,
+            order: Order::Internal,
+            policy,
+            seed: None,
+            is_any: false,
+            ..self
+        }
     }
 
     fn meter(&self, plan: &L7Plan, live: &Arc<LiveRules>) -> Meter {
@@ -113,7 +126,14 @@ impl Combination {
         macro_rules! with {
             ($table:ident, $config:ident) => {{
                 let config = $config { timeouts: usual, ..$config::for_flows(flows) };
-                self.run_on(memory, plan, |_| $table::<FlowKey, MeterFlow>::try_new(&config))
+                let live = Arc::new(LiveRules::new(firewall(STATES)));
+                let meter = || self.meter(plan, &live);
+                if self.is_any {
+                    let app = |_| any_app(meter());
+                    self.run_on(memory, |_| $table::<FlowKey, AnyFlow>::try_new(&config), app)
+                } else {
+                    self.run_on(memory, |_| $table::<FlowKey, MeterFlow>::try_new(&config), |_| meter())
+                }
             }};
         }
         match self.table {
@@ -125,14 +145,15 @@ impl Combination {
         }
     }
 
-    fn run_on<T>(
+    fn run_on<A: App + 'static, T>(
         &self,
         memory: &Memory,
-        plan: &L7Plan,
         table: impl FnMut(usize) -> Result<T, flowloom_flow_table::BuildError>,
+        app: impl FnMut(usize) -> A,
     ) -> (Vec<Vec<Value>>, String)
     where
-        T: flowloom_flow_table::FlowTable<FlowKey, MeterFlow> + Send + 'static,
+        T: flowloom_flow_table::FlowTable<FlowKey, A::Flow> + Send + 'static,
+        FlowRecord<A::Flow>: EndedFlow,
     {
         let config = EngineConfig {
             cores: Cores::Unpinned,
@@ -144,12 +165,10 @@ impl Combination {
             order: self.order,
             ..EngineConfig::new(self.layout)
         };
-        let live = Arc::new(LiveRules::new(firewall(STATES)));
         let topology = Topology::flat(WorkerCount::new(self.layout.workers()).unwrap());
         let mut policy = Scheme::named(self.policy).unwrap().policy(&topology, 1).unwrap();
         let (mut source, control) = (memory.clone(), Control::default());
         let endpoints = Endpoints::new(&mut source, PolicyRef::of(&mut policy), &control);
-        let app = |_| self.meter(plan, &live);
         let report = match self.seed {
             Some(seed) => run_seeded(&config, endpoints, table, app, seed).unwrap(),
             None => run_with(&config, endpoints, table, app).unwrap(),
@@ -157,8 +176,7 @@ impl Combination {
         assert!(report.is_balanced() && report.fault.is_none(), "{self:?}: {:?}", report.fault);
         let rows = report.flows.iter().map(|record| {
             let mut values = Vec::new();
-            let ended: EndedBy = record.ended;
-            record.state.record_values(&record.key, ended, GroupSet::ALL, &mut values);
+            EndedFlow::record_values(record, GroupSet::ALL, &mut values);
             values
         });
         (rows.collect(), report.digest())

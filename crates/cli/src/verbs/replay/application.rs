@@ -1,16 +1,20 @@
 //! The applications of `replay`.
 //!
-//! A [`Role`] knows the types of an application, and the flow tables are compiled for it. All else
-//! of a run takes it as an [`Application`].
+//! A [`Role`] knows the types of an application. The default flow table is compiled for each of
+//! them, and the other tables once, for applications [of any type](any_app). All else of a run takes
+//! a role as an [`Application`].
 
 use flowloom::apps::accounting::fields::FieldMemory;
 use flowloom::apps::{
-    Accounting, CacheProbe, EndedFlow, Firewall, L7Filter, L7Plan, Meter, Null, RecordState, TcpTracker,
+    Accounting, AnyApp, AnyFlow, CacheProbe, EndedFlow, Firewall, L7Filter, L7Plan, Meter, Null,
+    RecordState, TcpTracker, any_app,
 };
 use flowloom::engine::{
-    App, Control, Endpoints, EngineConfig, FlowRecord, FlowResults, PacketSink, PolicyRef, RunReport,
-    StartError, run_with,
+    App, Control, Endpoints, EngineConfig, FlowRecord, FlowResults, FlowState, PacketSink, PolicyRef,
+    RunReport, StartError, run_with,
 };
+use flowloom::flow_key::FlowKey;
+use flowloom::flow_table::FlowTable;
 use flowloom::packet::{PacketSource, SourceError};
 use flowloom::record::{GroupSet, Schema};
 use flowloom::scheduler::registry::Policy;
@@ -20,6 +24,7 @@ use super::probe::Probe;
 use super::records::{AnySink, Passed};
 use super::setup::{Modules, Tables};
 use crate::args::replay::TableName;
+use crate::exit::TableError;
 use crate::render::replay::VerifyFigures;
 use crate::verify::{self, Sums};
 
@@ -31,11 +36,9 @@ pub(super) trait Application {
     /// Returns the columns of its records.
     fn schema(&self) -> Schema;
 
-    /// Returns the bytes of a record.
-    fn record_bytes(&self) -> usize;
-
-    /// Returns the bytes that a flow takes outside of its slot in the table.
-    fn bytes_beside(&self) -> usize;
+    /// Returns the bytes of a record, and how many of them a flow takes outside of its slot in a
+    /// table of this kind.
+    fn record_bytes(&self, table: TableName) -> (usize, usize);
 
     /// Returns the plan of the L7 filter, if flows are labelled.
     fn l7(&self) -> Option<&L7Plan>;
@@ -96,13 +99,16 @@ pub(super) trait Results {
     ) -> Result<Option<VerifyFigures>, SourceError>;
 }
 
-/// The records of an application.
-struct RoleResults<'a, R: Role> {
+/// The records of an application, with their type or without it.
+struct RoleResults<'a, R, F> {
     role: &'a R,
-    flows: FlowResults<FlowOf<R>>,
+    flows: FlowResults<F>,
 }
 
-impl<R: Role> Results for RoleResults<'_, R> {
+impl<R: Role, F> Results for RoleResults<'_, R, F>
+where
+    FlowRecord<F>: EndedFlow,
+{
     fn each(&self, take: &mut dyn FnMut(&dyn EndedFlow) -> std::io::Result<()>) -> std::io::Result<()> {
         self.flows.iter().try_for_each(|record| take(record))
     }
@@ -115,16 +121,64 @@ impl<R: Role> Results for RoleResults<'_, R> {
         control: &Control,
     ) -> Result<Option<VerifyFigures>, SourceError> {
         let oracle = verify::oracle(again, self.role.oracle(), repeat, control)?;
+        let mut records = self.flows.iter().map(|record| record as &dyn EndedFlow);
         Ok(oracle.map(|oracle| {
             let (flows, compared) = if in_order {
-                (verify::count(&oracle), verify::compare(&self.flows, &oracle))
+                (verify::count(&oracle), verify::compare(&mut records, &oracle))
             } else {
-                (oracle.len() as u64, verify::compare_sums(&self.flows, &oracle, R::SUMS))
+                (oracle.len() as u64, verify::compare_sums(&mut records, &oracle, R::SUMS))
             };
             let difference = compared.err();
             VerifyFigures { flows, in_order, agrees: difference.is_none(), difference }
         }))
     }
+}
+
+/// Runs applications of one type with tables of one kind.
+fn run_on<'a, A: App + 'static, T>(
+    ends: Ends<'a>,
+    config: &EngineConfig,
+    table: impl Fn() -> Result<T, TableError>,
+    app: impl Fn() -> A,
+) -> Result<RunReport<A::Flow>, StartError>
+where
+    FlowRecord<A::Flow>: EndedFlow,
+    T: FlowTable<FlowKey, A::Flow> + Send + 'static,
+{
+    let Ends { source, policy, control, packets, records, part } = ends;
+    let mut passed = records.map(|sink: &mut dyn AnySink| Passed(sink));
+    let mut keep =
+        part.map(|keep| move |record: &FlowRecord<A::Flow>, ticks, is_live| keep(record, ticks, is_live));
+    let mut ends = Endpoints::new(&mut *source, PolicyRef::of(policy), control)
+        .with_packets(packets.map(|sink| sink as _))
+        .with_records(passed.as_mut().map(|sink| sink as _));
+    ends.part = keep.as_mut().map(|keep| keep as _);
+    run_with(config, ends, |_| table(), |_| app())
+}
+
+/// Runs applications of any type.
+fn run_any(
+    ends: Ends<'_>,
+    Setup { table, config, tables }: Setup<'_>,
+    app: &dyn Fn() -> AnyApp,
+) -> Result<RunReport<AnyFlow>, StartError> {
+    match table {
+        TableName::Linehash => run_on(ends, config, || tables.linehash::<AnyFlow>(), app),
+        TableName::Dhash => run_on(ends, config, || tables.dhash::<AnyFlow>(), app),
+        TableName::Sighash => run_on(ends, config, || tables.sighash::<AnyFlow>(), app),
+        TableName::Chained => run_on(ends, config, || tables.chained::<AnyFlow>(), app),
+        TableName::Direct => run_on(ends, config, || tables.direct::<AnyFlow>(), app),
+    }
+}
+
+/// Returns a run that has ended, and its records.
+fn ran<R: Role, F: FlowState>(role: &R, report: RunReport<F>) -> Ran<'_>
+where
+    FlowRecord<F>: EndedFlow,
+{
+    let (count, digest) = (report.record_count(), report.digest());
+    let (report, flows) = report.split();
+    Ran { report, flows: count, digest, results: Box::new(RoleResults { role, flows }) }
 }
 
 impl<R: Role> Application for R {
@@ -136,12 +190,13 @@ impl<R: Role> Application for R {
         FlowOf::<R>::schema()
     }
 
-    fn record_bytes(&self) -> usize {
-        size_of::<FlowRecord<FlowOf<R>>>() + Role::bytes_beside(self)
-    }
-
-    fn bytes_beside(&self) -> usize {
-        Role::bytes_beside(self)
+    fn record_bytes(&self, table: TableName) -> (usize, usize) {
+        let beside = Role::bytes_beside(self);
+        if R::is_typed(table) {
+            return (size_of::<FlowRecord<FlowOf<R>>>() + beside, beside);
+        }
+        let beside = beside + size_of::<FlowOf<R>>() + ALLOCATION_BYTES;
+        (size_of::<FlowRecord<AnyFlow>>() + beside, beside)
     }
 
     fn l7(&self) -> Option<&L7Plan> {
@@ -153,26 +208,7 @@ impl<R: Role> Application for R {
     }
 
     fn run(&self, ends: Ends<'_>, setup: Setup<'_>) -> Result<Ran<'_>, StartError> {
-        let Ends { source, policy, control, packets, records, part } = ends;
-        let Setup { table, config, tables } = setup;
-        let mut passed = records.map(|sink: &mut dyn AnySink| Passed(sink));
-        let mut keep = part
-            .map(|keep| move |record: &FlowRecord<FlowOf<R>>, ticks, is_live| keep(record, ticks, is_live));
-        let mut ends = Endpoints::new(&mut *source, PolicyRef::of(policy), control)
-            .with_packets(packets.map(|sink| sink as _))
-            .with_records(passed.as_mut().map(|sink| sink as _));
-        ends.part = keep.as_mut().map(|keep| keep as _);
-        let app = |_| self.app();
-        let report = match table {
-            TableName::Linehash => run_with(config, ends, |_| tables.linehash::<FlowOf<R>>(), app),
-            TableName::Dhash => run_with(config, ends, |_| tables.dhash::<FlowOf<R>>(), app),
-            TableName::Sighash => run_with(config, ends, |_| tables.sighash::<FlowOf<R>>(), app),
-            TableName::Chained => run_with(config, ends, |_| tables.chained::<FlowOf<R>>(), app),
-            TableName::Direct => run_with(config, ends, |_| tables.direct::<FlowOf<R>>(), app),
-        }?;
-        let (count, digest) = (report.record_count(), report.digest());
-        let (report, flows) = report.split();
-        Ok(Ran { report, flows: count, digest, results: Box::new(RoleResults { role: self, flows }) })
+        Role::run(self, ends, setup)
     }
 }
 
@@ -206,11 +242,28 @@ pub(super) trait Role: Sized {
         None
     }
 
-    /// See [`Application::bytes_beside`].
+    /// Returns the bytes that a flow's state takes in addition to its size.
     fn bytes_beside(&self) -> usize {
         0
     }
+
+    /// Returns whether tables of this kind are compiled for the application's states.
+    fn is_typed(table: TableName) -> bool {
+        table == TableName::Linehash
+    }
+
+    /// See [`Application::run`].
+    fn run(&self, ends: Ends<'_>, setup: Setup<'_>) -> Result<Ran<'_>, StartError> {
+        let Setup { table, config, tables } = setup;
+        if !Self::is_typed(table) {
+            return Ok(ran(self, run_any(ends, setup, &|| any_app(self.app()))?));
+        }
+        Ok(ran(self, run_on(ends, config, || tables.linehash::<FlowOf<Self>>(), || self.app())?))
+    }
 }
+
+/// Bytes that an allocator takes in addition to those of a block.
+const ALLOCATION_BYTES: usize = 16;
 
 /// The state that a role's application keeps per flow.
 pub(super) type FlowOf<R> = <<R as Role>::App as App>::Flow;
@@ -369,5 +422,14 @@ impl<R: Role> Role for Beside<R> {
 
     fn bytes_beside(&self) -> usize {
         Role::bytes_beside(&self.0)
+    }
+
+    /// A simulated cache is slower than an allocation.
+    fn is_typed(_table: TableName) -> bool {
+        false
+    }
+
+    fn run(&self, ends: Ends<'_>, setup: Setup<'_>) -> Result<Ran<'_>, StartError> {
+        Ok(ran(self, run_any(ends, setup, &|| any_app(self.app()))?))
     }
 }

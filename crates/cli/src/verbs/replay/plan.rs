@@ -156,7 +156,7 @@ impl<'a> Plan<'a> {
         let order = policy.order();
         let selection = Selection::of(arguments, &source.paths())?;
         let outputs = open(arguments, &source.paths())?;
-        let memory = MemoryOf::application(&*application);
+        let memory = MemoryOf::application(&*application, arguments.table);
         let tables = Tables::plan(arguments, &config, order, &source, options, isa, memory)?;
         Ok(Self {
             arguments,

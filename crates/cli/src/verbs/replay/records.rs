@@ -1,7 +1,7 @@
 //! The processing of flow records in `replay` as flows end, in bounded memory.
 
 use flowloom::apps::accounting::AccountingRecord;
-use flowloom::apps::{EndedFlow, L7Flow, RecordState};
+use flowloom::apps::{EndedFlow, L7Flow};
 use flowloom::engine::{FlowRecord, RecordSink, SinkError};
 
 use super::l7::Labels;
@@ -28,7 +28,10 @@ pub(super) trait AnySink: Send {
 /// Passes records of one state on.
 pub(super) struct Passed<'a>(pub(super) &'a mut dyn AnySink);
 
-impl<F: RecordState> RecordSink<F> for Passed<'_> {
+impl<F> RecordSink<F> for Passed<'_>
+where
+    FlowRecord<F>: EndedFlow,
+{
     fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
         records.iter().try_for_each(|record| self.0.take(record))
     }

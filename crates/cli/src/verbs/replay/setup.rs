@@ -248,11 +248,12 @@ pub(super) struct MemoryOf<'a> {
 }
 
 impl<'a> MemoryOf<'a> {
-    pub(super) fn application(application: &'a dyn Application) -> Self {
+    pub(super) fn application(application: &'a dyn Application, table: TableName) -> Self {
+        let (record_bytes, beside_bytes) = application.record_bytes(table);
         Self {
             fields: application.field_memory(),
-            record_bytes: application.record_bytes(),
-            beside_bytes: application.bytes_beside(),
+            record_bytes,
+            beside_bytes,
             labels_bytes: application.l7().map_or(0, L7Plan::bytes_max),
         }
     }
