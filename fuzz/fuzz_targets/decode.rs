@@ -9,7 +9,7 @@ use flowloom_packet::census::Census;
 use flowloom_packet::decode::table::{self, Announced, Encapsulation};
 use flowloom_packet::decode::{CustomEncapsulations, decode_layered, explain};
 use flowloom_packet::refusal::Refusal;
-use flowloom_packet::{DecodeOptions, EncapsulationCounts, LinkType, PacketView, decode};
+use flowloom_packet::{DecodeOptions, Direction, EncapsulationCounts, LinkType, PacketView, decode};
 use libfuzzer_sys::fuzz_target;
 
 static LINKS: LazyLock<Vec<LinkType>> = LazyLock::new(|| LinkType::supported().collect());
@@ -75,7 +75,7 @@ fuzz_target!(|data: &[u8]| {
         assert!(headers.transport_offset <= headers.payload_offset);
         assert!(headers.payload_offset as usize <= frame.len());
         // A tuple has neither a zone nor the type and code of an ICMP message.
-        assert_eq!(headers.tuple().canonical().0, headers.key.with_zone(0).with_message(0));
+        assert_eq!(headers.tuple().canonical().0, headers.key.with_zone(0).with_message(0, Direction::LowToHigh));
         // The original length equals that of the record, or is longer.
         for more in [0, 1000] {
             let wire_bytes = frame.len() as u32 + more;

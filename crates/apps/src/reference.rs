@@ -124,8 +124,9 @@ connection, or a flow without connections, or an interval of either. It begins w
 * A connection closes with FINs of both sides, or with an RST inside the window that the other side announced. FINs carry over
   from one record to the next. With `--closed-timeout` (5 s with `--iface`) the record ends, and is written, once no packet has
   arrived for that time.
-* ICMP queries and their replies (echo, timestamp, information, address mask, extended echo) form flows by identifier and kind.
-  Other ICMP messages form flows by type and code. ICMP has no ports.
+* ICMP queries of one end and the replies to them form a flow by kind, and by identifier where they carry one (echo, timestamp,
+  information, address mask, extended echo; without one: router and neighbour discovery, multicast listeners). Other ICMP
+  messages form flows by sender, type and code. ICMP has no ports.
 * With `--defrag` packets and bytes are those of the fragments on the wire, duplicates included, and a record starts with its
   first fragment. They count once the datagram is complete; `not_tracked` in the report counts the others by reason. In a tunnel,
   the IP bytes are those of the inner packet. The additional fields describe the datagram. Without `--defrag` fragments after the

@@ -9,7 +9,7 @@ use flowloom_engine::scheduler::{DirectHash, WorkerCount};
 use flowloom_engine::{Control, EngineConfig, IdleTimeout, Layout, RunReport, run};
 use flowloom_export::record::{GroupSet, Row, SchemaColumn};
 use flowloom_export::{IpfixWriter, RecordWriter as _, TimePrecision};
-use flowloom_flow_key::FlowKey;
+use flowloom_flow_key::{Direction, FlowKey};
 use flowloom_traffic::synth::{Generated, Mix, MixConfig};
 use netflow_parser::variable_versions::ipfix::FlowSetBody;
 use netflow_parser::{FieldValue, NetflowPacket, NetflowParser};
@@ -214,7 +214,7 @@ fn a_file_without_records_has_its_templates() {
 
 #[test]
 fn times_may_be_in_microseconds() {
-    let key = FlowKey::from_v4(1, 2, 0, 0, 1).0.with_message(0x0303).with_zone(7 << 12 | 9);
+    let key = FlowKey::from_v4(1, 2, 0, 0, 1).0.with_message(0x0303, Direction::LowToHigh).with_zone(7 << 12 | 9);
     let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput).row();
     let mut writer = IpfixWriter::with_precision(Vec::new(), 0, &columns(), TimePrecision::Microseconds);
     writer.write(&record).unwrap();

@@ -6,7 +6,7 @@
 //!   1     IPv4: 0                                         IPv6: low address, second half
 //!   2     IPv4: 0                                         IPv6: high address, first half
 //!   3     IPv4: 0                                         IPv6: high address, second half
-//!   4     low port (16) high port (16)  protocol (8) family (8) message (16)
+//!   4     low port (16) high port (16)  protocol (8) asker (1) family (7) message (16)
 //!   5     zone                          pass
 //! ```
 //!
@@ -54,13 +54,17 @@ impl Direction {
 
 const FAMILY_V4: u64 = 4 << 16;
 const FAMILY_V6: u64 = 6 << 16;
+const FAMILY: u64 = 0x7F << 16;
+/// The bit of word 4 that is set if the high endpoint asks, and the whole message below it.
+const ASKER: u64 = 1 << 23;
+const MESSAGE: u64 = ASKER | 0xFFFF;
 
 /// The identity of a flow: canonical five-tuple, zone and pass.
 ///
 /// The *zone* separates flows that share a five-tuple: VLAN ids, a tunnel id, a tenant. The *pass*
 /// separates the rounds of a looped capture, so that a second round creates new flows instead of
-/// finding the old ones. It is zero everywhere else. The *message* separates the messages of ICMP,
-/// which has no ports; it is zero for other protocols.
+/// finding the old ones. It is zero everywhere else. The *message* and its *asker* separate the
+/// messages of ICMP, which has no ports; they are zero for other protocols.
 ///
 /// Equality and order compare six words. The order is total and stable, but between IPv6 and IPv4
 /// it is not the numeric order of addresses.
@@ -140,18 +144,25 @@ impl FlowKey {
         self
     }
 
-    /// Returns the same key for an ICMP message of this kind (0 means no ICMP message). The decoder
-    /// chooses the number: see `flowloom_packet::icmp`.
+    /// Returns the same key for an ICMP message of this kind (0 means no ICMP message), which
+    /// travels in this direction or answers one that does. The decoder chooses the number: see
+    /// `flowloom_packet::icmp`.
     #[inline]
     #[must_use]
-    pub fn with_message(mut self, message: u16) -> Self {
-        self.words[4] = (self.words[4] & !0xFFFF) | u64::from(message);
+    pub fn with_message(mut self, message: u16, asked: Direction) -> Self {
+        self.words[4] = (self.words[4] & !MESSAGE) | u64::from(message) | u64::from(asked as u8) << 23;
         self
     }
 
     /// Returns the kind of ICMP message, or 0 for none.
     pub fn message(&self) -> u16 {
         self.words[4] as u16
+    }
+
+    /// Returns the direction of ICMP messages that are no answers; that from low to high for other
+    /// protocols.
+    pub fn asked(&self) -> Direction {
+        if self.words[4] & ASKER == 0 { Direction::LowToHigh } else { Direction::HighToLow }
     }
 
     /// Returns the zone, or 0 for none.
@@ -173,7 +184,7 @@ impl FlowKey {
     /// Returns the address family.
     #[inline]
     pub fn family(&self) -> IpFamily {
-        if self.words[4] & 0xFF_0000 == FAMILY_V6 { IpFamily::V6 } else { IpFamily::V4 }
+        if self.words[4] & FAMILY == FAMILY_V6 { IpFamily::V6 } else { IpFamily::V4 }
     }
 
     /// Returns the lower endpoint's address.
@@ -265,7 +276,8 @@ impl core::fmt::Display for FlowKey {
             tuple.protocol
         )?;
         if self.message() != 0 {
-            write!(f, " message {:#06x}", self.message())?;
+            let from = if self.asked() == Direction::LowToHigh { "low" } else { "high" };
+            write!(f, " message {:#06x} from {from}", self.message())?;
         }
         if self.zone() != 0 {
             write!(f, " zone {:#x}", self.zone())?;
@@ -321,8 +333,8 @@ mod tests {
         assert_eq!(key.to_string(), "10.0.0.1:50000 <> 10.0.0.2:53 proto 17");
         let apart = key.with_zone(0x1F).with_pass(2);
         assert_eq!(format!("{apart:?}"), "10.0.0.1:50000 <> 10.0.0.2:53 proto 17 zone 0x1f pass 2");
-        let error = FlowKey::from_v4(1, 2, 0, 0, 1).0.with_message(0x0301);
-        assert_eq!(error.to_string(), "0.0.0.1:0 <> 0.0.0.2:0 proto 1 message 0x0301");
+        let error = FlowKey::from_v4(1, 2, 0, 0, 1).0.with_message(0x0301, Direction::HighToLow);
+        assert_eq!(error.to_string(), "0.0.0.1:0 <> 0.0.0.2:0 proto 1 message 0x0301 from high");
     }
 
     #[test]
@@ -346,10 +358,11 @@ mod tests {
         assert_ne!(key, key.with_zone(1));
         assert_ne!(key, key.with_pass(1));
         assert_ne!(key.with_zone(1), key.with_pass(1));
-        let message = key.with_message(0x0800).with_message(0xFFFF);
+        let message =
+            key.with_message(0x0800, Direction::LowToHigh).with_message(0xFFFF, Direction::HighToLow);
         assert_eq!((message.message(), message.protocol(), message.family()), (0xFFFF, 6, IpFamily::V4));
-        assert_ne!(message, key);
-        assert_eq!(message.with_message(0), key);
+        assert_ne!(message, key.with_message(0xFFFF, Direction::LowToHigh));
+        assert_eq!(message.with_message(0, Direction::LowToHigh), key);
         assert_ne!(key, FlowKey::from_v4(0, 1, 2, 3, 17).0);
         assert_ne!(FlowKey::from_v4(0, 0, 2, 3, 6).0, FlowKey::from_v6(0, 0, 2, 3, 6).0);
         assert_eq!(key.with_zone(5).with_pass(6).zone(), 5);

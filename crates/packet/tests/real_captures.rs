@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flowloom_flow_key::FlowKey;
+use flowloom_flow_key::{Direction, FlowKey};
 use flowloom_packet::decode::decode_layered;
 use flowloom_packet::{DecodeOptions, DropReason, FiveTuple, Headers, decode};
 
@@ -82,7 +82,7 @@ fn counted(headers: &Headers) -> FlowKey {
     let key = headers.key;
     match key.message() >> 8 {
         0 => key,
-        8 | 128 => key.with_message(0),
+        8 | 128 => key.with_message(0, Direction::LowToHigh),
         _ => {
             let tuple = FiveTuple { source_port: 0, destination_port: 0, ..headers.tuple() };
             tuple.canonical().0.with_zone(key.zone())

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use flowloom_flow_key::{Direction, FiveTuple, FlowKey, IpFamily};
-use flowloom_packet::icmp::{ICMP, ICMPV6, MessageKind, message_kind};
+use flowloom_packet::icmp::{ICMP, ICMPV6, has_identifier};
 use flowloom_record::protocol_name;
 
 use super::{Accounted, DirectionBasis, EndReason, EndedBy};
@@ -149,7 +149,7 @@ impl Ends {
             let identifier = std::mem::take(&mut source_port);
             let kind = key.message().to_be_bytes()[0];
             // Only later fragments have no type. An echo reply has type 0, and its request has 8.
-            let has_one = key.message() != 0 && message_kind(key.family(), kind) != MessageKind::Alone;
+            let has_one = key.message() != 0 && has_identifier(protocol, kind);
             icmp_identifier = has_one.then_some(identifier);
             destination_port = 0;
         }

@@ -1,6 +1,6 @@
 //! IPv4: validates the header and recognises fragments.
 
-use flowloom_flow_key::{FlowKey, IpFamily};
+use flowloom_flow_key::FlowKey;
 
 use super::layers::{Decoded, Layers};
 use super::transport::Network;
@@ -39,7 +39,6 @@ impl Layers<'_> {
             is_open: total == 0,
             protocol: header[9],
             later_fragment: fragment_offset != 0,
-            family: IpFamily::V4,
         };
         let network = self.unprotected(network, DropReason::TruncatedIpv4)?;
         self.transport(network, |source_port, destination_port| {

@@ -1,6 +1,6 @@
 //! IPv6 with its chain of extension headers.
 
-use flowloom_flow_key::{FlowKey, IpFamily};
+use flowloom_flow_key::FlowKey;
 
 use super::layers::{Decoded, Layers};
 use super::table::AUTHENTICATION;
@@ -73,15 +73,7 @@ impl Layers<'_> {
         if next_at > self.bytes.len() {
             return Err(CUT);
         }
-        let network = Network {
-            at,
-            transport_at: next_at,
-            end,
-            is_open,
-            protocol,
-            later_fragment,
-            family: IpFamily::V6,
-        };
+        let network = Network { at, transport_at: next_at, end, is_open, protocol, later_fragment };
         let network = self.unprotected(network, CUT)?;
         self.transport(network, |source_port, destination_port| {
             FlowKey::from_v6(source, destination, source_port, destination_port, network.protocol)

@@ -1,10 +1,10 @@
 //! TCP, UDP, UDP-Lite, DCCP, SCTP and ICMP: ports, flags, and the offset of the payload.
 
-use flowloom_flow_key::{Direction, FlowKey, IpFamily};
+use flowloom_flow_key::{Direction, FlowKey};
 
 use super::layers::{Decoded, Layers};
 use crate::drop_reason::DropReason;
-use crate::icmp::{self, ICMP, ICMPV6, MessageKind};
+use crate::icmp::{self, ICMP, ICMPV6};
 use crate::interface::InterfaceName;
 use crate::view::Headers;
 
@@ -30,7 +30,6 @@ pub(super) struct Network {
     pub(super) is_open: bool,
     pub(super) protocol: u8,
     pub(super) later_fragment: bool,
-    pub(super) family: IpFamily,
 }
 
 /// The fields of a transport header that the key or an application needs.
@@ -111,7 +110,7 @@ impl Layers<'_> {
             ICMP | ICMPV6 => {
                 let message = self.within(network, 2)?;
                 let (icmp, header_bytes) = (Some([message[0], message[1]]), 8);
-                if icmp::message_kind(network.family, message[0]) == MessageKind::Alone {
+                if !icmp::has_identifier(network.protocol, message[0]) {
                     return Ok(Transport { header_bytes, icmp, ..Transport::default() });
                 }
                 // The identifier is used for both ports, so a request and its reply are one flow.
@@ -199,8 +198,8 @@ mod tests {
     #[test]
     fn a_query_and_its_reply_are_one_flow_by_kind_identifier_and_side() {
         let mut keys = std::collections::HashSet::new();
-        for (request, reply) in [(8, 0), (13, 14), (15, 16), (17, 18), (42, 43)] {
-            for identifier in [7, 9] {
+        for (request, reply) in [(8, 0), (13, 14), (15, 16), (17, 18), (42, 43), (10, 9)] {
+            for identifier in if request == 10 { &[0][..] } else { &[7, 9] }.iter().copied() {
                 for asks_from_high in [false, true] {
                     let asked = message(asks_from_high, [request, 0, 0, 0, 0, identifier, 0, 1]);
                     let answered = message(!asks_from_high, [reply, 1, 0, 0, 0, identifier, 0, 1]);
@@ -214,11 +213,10 @@ mod tests {
     }
 
     #[test]
-    fn other_messages_are_flows_by_type_and_code() {
+    fn other_messages_are_flows_by_type_code_and_sender() {
         let key = |is_back, kind, code| message(is_back, [kind, code, 0, 0, 0, 7, 0, 1]).key;
-        assert_eq!(key(false, 3, 1), key(true, 3, 1));
-        let all =
-            [key(false, 3, 1), key(false, 3, 3), key(false, 11, 0), key(false, 5, 1), key(false, 8, 0)];
+        let (there, back) = (key(false, 3, 1), key(true, 3, 1));
+        let all = [there, back, key(false, 3, 3), key(false, 11, 0), key(false, 5, 1), key(false, 8, 0)];
         for (i, one) in all.iter().enumerate() {
             assert!(all[i + 1..].iter().all(|other| one != other), "{one}");
         }
@@ -243,7 +241,7 @@ mod tests {
             assert_eq!((ports(Ok(six(request))), ports(Ok(six(reply)))), (Ok((7, 7)), Ok((7, 7))));
             assert_eq!(six(request).key.message() >> 8, six(reply).key.message() >> 8);
         }
-        assert_eq!((ports(Ok(six(135))), six(135).key.message()), (Ok((0, 0)), 135 << 8 | 3));
+        assert_eq!((ports(Ok(six(137))), six(137).key.message()), (Ok((0, 0)), 137 << 8 | 3));
         assert_eq!((ports(Ok(six(8))), six(8).key.message()), (Ok((0, 0)), 8 << 8 | 3));
     }
 
