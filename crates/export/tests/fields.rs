@@ -103,8 +103,7 @@ fn a_log_of_zeek_names_the_service() {
 #[test]
 fn every_group_has_a_place_in_each_format_or_none() {
     for column in all_columns() {
-        let is_application =
-            matches!(column.kind, Kind::Text | Kind::Number) && column.name != "first_sizes";
+        let is_application = column.group.is_payload();
         assert_eq!(EveWriter::takes(&column), is_application, "{}", column.name);
         assert_eq!(ZeekWriter::takes(&column), is_application, "{}", column.name);
     }

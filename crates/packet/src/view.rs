@@ -24,6 +24,9 @@ pub struct Headers {
     pub is_error_of_flow: bool,
     /// The interface that captured the packet. The engine sets it.
     pub interface: InterfaceName,
+    /// The IDs of the VLAN tags, outermost first, in twelve bits each; 0 without tags. Of more than
+    /// two tags, a digest with the top bit set.
+    pub vlans: u32,
     /// Offset of the IP header that gave the key.
     pub network_offset: u32,
     /// Offset of the transport header (after options and extension headers).
@@ -61,6 +64,7 @@ impl Headers {
             later_fragment: false,
             is_error_of_flow: false,
             interface: InterfaceName::UNKNOWN,
+            vlans: 0,
             network_offset: 0,
             transport_offset: 0,
             payload_offset: 0,

@@ -31,6 +31,8 @@ pub enum Group {
     Gaps,
     /// Sizes and directions of the first packets.
     Splt,
+    /// VLAN tags, by direction.
+    Vlan,
     /// Times of the handshake of TCP.
     Handshake,
     /// Trouble of TCP.
@@ -52,10 +54,11 @@ pub enum Group {
 impl Group {
     /// The groups of additional fields, which are kept and shown on request, in the order of their
     /// columns.
-    pub const FIELDS: [Self; 11] = [
+    pub const FIELDS: [Self; 12] = [
         Self::Sizes,
         Self::Gaps,
         Self::Splt,
+        Self::Vlan,
         Self::Handshake,
         Self::Tcp,
         Self::Rtt,
@@ -79,6 +82,7 @@ impl Group {
             Self::Sizes => "sizes",
             Self::Gaps => "gaps",
             Self::Splt => "splt",
+            Self::Vlan => "vlan",
             Self::Handshake => "handshake",
             Self::Tcp => "tcp",
             Self::Rtt => "rtt",

@@ -7,6 +7,7 @@ use flowloom_record::{Column, Group, GroupSet, Schema, Value};
 use crate::RecordState;
 use crate::accounting::fields::{
     ApplicationFields, Fields, FirstPackets, Handshake, PacketGaps, PacketSizes, PayloadRtt, TcpTrouble,
+    VlanTags,
 };
 use crate::accounting::{Accounted, AccountingRecord};
 use crate::firewall::FirewallFlow;
@@ -18,14 +19,14 @@ pub(super) trait Part: Fields {
 }
 
 /// Fields of all packets.
-pub(super) type Statistics = (PacketSizes, (PacketGaps, FirstPackets));
+pub(super) type Statistics = (PacketSizes, (PacketGaps, (FirstPackets, VlanTags)));
 /// Fields of the packets of TCP.
 pub(super) type Transport = (Handshake, (TcpTrouble, PayloadRtt));
 /// Fields from payload.
 pub(super) type Payload = ApplicationFields;
 
 impl Part for Statistics {
-    const GROUPS: GroupSet = set(&[Group::Sizes, Group::Gaps, Group::Splt]);
+    const GROUPS: GroupSet = set(&[Group::Sizes, Group::Gaps, Group::Splt, Group::Vlan]);
 }
 
 impl Part for Transport {

@@ -23,6 +23,11 @@ pub(crate) struct DecodingOptions {
     #[arg(long, value_name = "NAME=PORT", requires = "decap", value_parser = tunnel)]
     pub(crate) tunnel: Vec<(String, u16)>,
 
+    /// Leave VLAN tags out of the flow key: packets with other tags, or without, belong to one
+    /// flow, and --fields vlan tells the tags of each direction
+    #[arg(long)]
+    pub(crate) ignore_vlan: bool,
+
     /// Read ESP packets as unencrypted if their trailers have that form
     #[arg(long, requires = "decap")]
     pub(crate) esp_null: bool,
@@ -31,7 +36,7 @@ pub(crate) struct DecodingOptions {
 impl DecodingOptions {
     /// Returns the options for the decoder.
     pub(crate) fn options(&self) -> Result<DecodeOptions, Failure> {
-        let options = DecodeOptions::new().with_decap(self.decap).with_esp_null(self.esp_null);
+        let options = DecodeOptions::new().with_decap(self.decap).with_esp_null(self.esp_null).with_ignore_vlan(self.ignore_vlan);
         let mut custom = CustomEncapsulations::new();
         for &ether_type in &self.tag_type {
             custom
@@ -55,6 +60,9 @@ impl DecodingOptions {
         }
         words.extend(self.tag_type.iter().map(|number| format!("--tag-type {number:#06x}")));
         words.extend(self.tunnel.iter().map(|(name, port)| format!("--tunnel {name}={port}")));
+        if self.ignore_vlan {
+            words.push(String::from("--ignore-vlan"));
+        }
         if self.esp_null {
             words.push(String::from("--esp-null"));
         }

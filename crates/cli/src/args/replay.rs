@@ -235,7 +235,7 @@ pub(crate) struct Replay {
     pub(crate) columns: Option<Columns>,
 
     /// Additional fields of --flows, by group: sizes, gaps, splt (sizes and directions of the first
-    /// packets), handshake, tcp, rtt, tls (server name, ALPN, JA4), dns, http, quic, ssh;
+    /// packets), vlan, handshake, tcp, rtt, tls (server name, ALPN, JA4), dns, http, quic, ssh;
     /// comma-separated, or all; and l7, the name of the protocol. CSV, JSON lines, Parquet and
     /// Arrow hold all groups; IPFIX the fields of sizes, http and l7 that have IANA elements; EVE
     /// tls, dns, http, quic and ssh; Zeek derives the service from them

@@ -33,58 +33,53 @@ pub(crate) struct PacketRef {
 const _: () = assert!(size_of::<PacketRef>() == PacketRef::BYTES, "the egress stage keeps many");
 
 /// The results of the decoder for a packet, except the key.
+///
+/// ```text
+///  rest   VLANs (32) | interface (16) | – (4) | TCP flags (9) | error | later fragment | direction
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeaderFields {
     network_offset: u32,
     transport_offset: u32,
     payload_offset: u32,
     payload_bytes: u32,
-    direction: Direction,
-    tcp_flags: u16,
-    later_fragment: bool,
-    is_error_of_flow: bool,
-    interface: InterfaceName,
+    rest: u64,
 }
 
 impl HeaderFields {
     /// The value of a slot that holds no packet yet.
-    pub(crate) const NONE: Self = Self {
-        network_offset: 0,
-        transport_offset: 0,
-        payload_offset: 0,
-        payload_bytes: 0,
-        direction: Direction::LowToHigh,
-        tcp_flags: 0,
-        later_fragment: false,
-        is_error_of_flow: false,
-        interface: InterfaceName::UNKNOWN,
-    };
+    pub(crate) const NONE: Self =
+        Self { network_offset: 0, transport_offset: 0, payload_offset: 0, payload_bytes: 0, rest: 0 };
 
     /// Copies the fields one by one. A copy of the whole struct would wait until the decoder's
     /// single-byte stores have reached memory, after all other pending stores.
     #[inline(always)]
     pub(crate) fn of(headers: &Headers) -> Self {
+        let rest = u32::from(headers.interface.0) << 16
+            | u32::from(headers.tcp_flags & 0x1FF) << 3
+            | u32::from(headers.is_error_of_flow) << 2
+            | u32::from(headers.later_fragment) << 1
+            | headers.direction as u32;
         Self {
             network_offset: headers.network_offset,
             transport_offset: headers.transport_offset,
             payload_offset: headers.payload_offset,
             payload_bytes: headers.payload_bytes,
-            direction: headers.direction,
-            tcp_flags: headers.tcp_flags,
-            later_fragment: headers.later_fragment,
-            is_error_of_flow: headers.is_error_of_flow,
-            interface: headers.interface,
+            rest: pair(rest, headers.vlans),
         }
     }
 
     /// Returns the headers of a packet with this key.
     #[inline(always)]
     pub(crate) fn headers(&self, key: FlowKey) -> Headers {
-        let mut headers = Headers::new(key, self.direction);
-        headers.tcp_flags = self.tcp_flags;
-        headers.later_fragment = self.later_fragment;
-        headers.is_error_of_flow = self.is_error_of_flow;
-        headers.interface = self.interface;
+        let rest = self.rest;
+        let direction = if rest & 1 == 0 { Direction::LowToHigh } else { Direction::HighToLow };
+        let mut headers = Headers::new(key, direction);
+        headers.tcp_flags = (rest >> 3) as u16 & 0x1FF;
+        headers.later_fragment = rest >> 1 & 1 != 0;
+        headers.is_error_of_flow = rest >> 2 & 1 != 0;
+        headers.interface = InterfaceName((rest >> 16) as u16);
+        headers.vlans = high(rest);
         headers.network_offset = self.network_offset;
         headers.transport_offset = self.transport_offset;
         headers.payload_offset = self.payload_offset;
@@ -117,10 +112,6 @@ impl PacketDescriptor {
         let PacketRef { hash, time_ns, place, tag, captured, wire } = packet;
         let key = headers.key.words();
         let fields = HeaderFields::of(headers);
-        let rest = u64::from(fields.interface.0) << 32
-            | u64::from(fields.tcp_flags) << 16
-            | u64::from(fields.is_error_of_flow) << 9
-            | u64::from(fields.later_fragment) << 8;
         [
             hash.bits(),
             time_ns,
@@ -135,7 +126,7 @@ impl PacketDescriptor {
             key[5],
             pair(fields.network_offset, fields.transport_offset),
             pair(fields.payload_offset, fields.payload_bytes),
-            rest | fields.direction as u64,
+            fields.rest,
         ]
     }
 
@@ -143,7 +134,6 @@ impl PacketDescriptor {
     #[inline(always)]
     pub(crate) fn of_words(words: &[u64; Self::WORDS]) -> Self {
         let &[hash, time_ns, place, tag, lengths, ref key @ .., headers, payload, rest] = words;
-        let direction = if rest & 1 == 0 { Direction::LowToHigh } else { Direction::HighToLow };
         Self {
             packet: PacketRef {
                 hash: TableHash::from_mixed(hash),
@@ -159,11 +149,7 @@ impl PacketDescriptor {
                 transport_offset: high(headers),
                 payload_offset: low(payload),
                 payload_bytes: high(payload),
-                direction,
-                tcp_flags: (rest >> 16) as u16,
-                later_fragment: rest >> 8 & 1 != 0,
-                is_error_of_flow: rest >> 9 & 1 != 0,
-                interface: InterfaceName((rest >> 32) as u16),
+                rest,
             },
         }
     }
@@ -328,6 +314,7 @@ mod tests {
                 headers.later_fragment = later_fragment;
                 headers.is_error_of_flow = !later_fragment;
                 headers.interface = InterfaceName(u16::MAX - 8);
+                headers.vlans = u32::MAX - 9;
                 headers.network_offset = 1;
                 headers.transport_offset = u32::MAX - 2;
                 headers.payload_offset = u32::MAX - 3;
@@ -338,6 +325,7 @@ mod tests {
                 let expected =
                     PacketDescriptor { packet, key: headers.key, fields: HeaderFields::of(&headers) };
                 assert_eq!(descriptor, expected);
+                assert_eq!(descriptor.fields.headers(descriptor.key), headers);
             }
         }
     }

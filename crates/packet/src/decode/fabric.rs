@@ -55,7 +55,7 @@ impl Layers<'_> {
         const TAGGED: u8 = 0x20;
         let tag = self.take::<4>(at + tag_at, CUT)?;
         if tag[0] & TAGGED != 0 {
-            self.zone = self.zone.inside_vlan(u16::from_be_bytes([tag[2], tag[3]]));
+            self.enter_vlan(u16::from_be_bytes([tag[2], tag[3]]));
         }
         let at = at + tag_at + 4;
         let ether_type = self.half(at, CUT)?;

@@ -154,6 +154,7 @@ fn headers(
         later_fragment: false,
         is_error_of_flow: false,
         interface: InterfaceName::UNKNOWN,
+        vlans: key.zone(),
         network_offset,
         transport_offset,
         payload_offset: (transport_offset + transport.bytes).min(bytes.len() as u32),

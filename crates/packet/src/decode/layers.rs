@@ -16,6 +16,8 @@ pub(super) struct Layers<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) options: DecodeOptions,
     pub(super) zone: Zone,
+    /// The VLAN tags so far, whether the zone has them or not.
+    pub(super) vlans: Zone,
     /// Records the steps, if the caller wants an explanation.
     pub(super) trace: Option<&'a Trace>,
     depth: u8,
@@ -25,7 +27,7 @@ pub(super) type Decoded = Result<Headers, DropReason>;
 
 impl<'a> Layers<'a> {
     pub(super) fn new(bytes: &'a [u8], options: DecodeOptions, trace: Option<&'a Trace>) -> Self {
-        Self { bytes, options, zone: Zone::default(), trace, depth: 0 }
+        Self { bytes, options, zone: Zone::default(), vlans: Zone::default(), trace, depth: 0 }
     }
 
     /// Returns the result for a packet that carries another protocol than IP, and records the

@@ -94,7 +94,14 @@ pub fn decode(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Result<He
 /// Decodes a usual packet. Returns `None` for other packets.
 #[inline(always)]
 pub(crate) fn decode_usual(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Option<Headers> {
-    if link == LinkType::ETHERNET && !options.decap { fast::ethernet(bytes) } else { None }
+    if link != LinkType::ETHERNET || options.decap {
+        return None;
+    }
+    let mut headers = fast::ethernet(bytes)?;
+    if options.ignore_vlan {
+        headers.key = headers.key.with_zone(0);
+    }
+    Some(headers)
 }
 
 /// Decodes through the layers and records the steps. Errors keep their own keys.

@@ -11,6 +11,7 @@ use super::custom::CustomEncapsulations;
 /// let options = DecodeOptions::new().with_decap(true);
 /// assert!(options.decap && options != DecodeOptions::default());
 /// ```
+#[expect(clippy::struct_excessive_bools, reason = "four independent options")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DecodeOptions {
@@ -21,6 +22,8 @@ pub struct DecodeOptions {
     /// Give an ICMP error the key of the flow that it concerns, if it quotes a packet with a key.
     /// The error then finds its flow in the flow table, regardless of the host that sent it.
     pub errors_by_flow: bool,
+    /// Leave VLAN IDs out of the key: packets with other tags, or without, belong to the same flow.
+    pub ignore_vlan: bool,
     /// Tag types and tunnel ports in addition to those of the tables.
     pub custom: Option<&'static CustomEncapsulations>,
 }
@@ -29,7 +32,7 @@ impl DecodeOptions {
     /// Returns the default options, which do not follow tunnels.
     #[must_use]
     pub const fn new() -> Self {
-        Self { decap: false, esp_null: false, errors_by_flow: false, custom: None }
+        Self { decap: false, esp_null: false, errors_by_flow: false, ignore_vlan: false, custom: None }
     }
 
     /// Sets [`esp_null`](Self::esp_null).
@@ -43,6 +46,13 @@ impl DecodeOptions {
     #[must_use]
     pub const fn with_errors_by_flow(mut self, errors_by_flow: bool) -> Self {
         self.errors_by_flow = errors_by_flow;
+        self
+    }
+
+    /// Sets [`ignore_vlan`](Self::ignore_vlan).
+    #[must_use]
+    pub const fn with_ignore_vlan(mut self, ignore_vlan: bool) -> Self {
+        self.ignore_vlan = ignore_vlan;
         self
     }
 

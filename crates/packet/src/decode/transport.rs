@@ -80,6 +80,7 @@ impl Layers<'_> {
             later_fragment: network.later_fragment,
             is_error_of_flow: false,
             interface: InterfaceName::UNKNOWN,
+            vlans: self.vlans.value(),
             network_offset: clamp(network.at),
             transport_offset: clamp(network.transport_at),
             payload_offset: clamp(payload_at),

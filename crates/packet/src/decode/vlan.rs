@@ -6,10 +6,18 @@ use crate::drop_reason::DropReason;
 const TAG_BYTES: usize = 4;
 
 impl Layers<'_> {
+    /// Adds a VLAN with the ID in the lower bits of a tag's control information.
+    pub(super) fn enter_vlan(&mut self, id: u16) {
+        self.vlans = self.vlans.inside_vlan(id);
+        if !self.options.ignore_vlan {
+            self.zone = self.zone.inside_vlan(id);
+        }
+    }
+
     /// Decodes after a tag's type field: the tag's control information, then another type.
     pub(super) fn vlan(mut self, at: usize) -> Decoded {
         let tag = self.take::<TAG_BYTES>(at, DropReason::TruncatedVlan)?;
-        self.zone = self.zone.inside_vlan(u16::from_be_bytes([tag[0], tag[1]]));
+        self.enter_vlan(u16::from_be_bytes([tag[0], tag[1]]));
         let ether_type = u16::from_be_bytes([tag[2], tag[3]]);
         self.deeper()?.ether_type(ether_type, at + TAG_BYTES)
     }
@@ -17,8 +25,9 @@ impl Layers<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::frames::{ethernet, plain, query, tag};
+    use super::super::frames::{ethernet, ipv6, plain, query, tag, udp};
     use super::super::zone::{MIXED, Zone};
+    use super::super::{DecodeOptions, decode, decode_layered};
     use super::*;
     use crate::link::LinkType;
 
@@ -38,6 +47,26 @@ mod tests {
     fn a_priority_tag_is_no_vlan() {
         assert_eq!(Zone::default().inside_vlan(0xE000), Zone::default());
         assert_eq!(Zone::default().inside_vlan(0xE005).value(), 5);
+    }
+
+    #[test]
+    fn ignored_tags_are_told_and_not_in_the_key() {
+        let options = DecodeOptions::new().with_ignore_vlan(true);
+        let one = tag(5, 0x0800, &query());
+        let (two, six) = (tag(7, 0x8100, &one), tag(9, 0x86DD, &ipv6(17, &udp(1, 2, b""))));
+        let untagged = plain(LinkType::ETHERNET, &ethernet(0x0800, &query())).unwrap();
+        for (frame, vlans) in [
+            (ethernet(0x0800, &query()), 0),
+            (ethernet(0x8100, &one), 5),
+            (ethernet(0x88A8, &two), 7 << 12 | 5),
+        ] {
+            let headers = decode(LinkType::ETHERNET, &frame, options).unwrap();
+            assert_eq!(decode_layered(LinkType::ETHERNET, &frame, options), Ok(headers));
+            assert_eq!((headers.key, headers.vlans), (untagged.key, vlans));
+            assert_eq!(plain(LinkType::ETHERNET, &frame).map(|headers| headers.vlans), Ok(vlans));
+        }
+        let six = decode(LinkType::ETHERNET, &ethernet(0x8100, &six), options).unwrap();
+        assert_eq!((six.key.zone(), six.vlans), (0, 9));
     }
 
     #[test]

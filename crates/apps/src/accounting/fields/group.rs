@@ -4,12 +4,14 @@ use flowloom_record::Column;
 
 use super::{
     Dns, Fields, FirstPackets, Handshake, Http, PacketGaps, PacketSizes, PayloadRtt, Quic, Ssh, TcpTrouble,
-    Tls,
+    Tls, VlanTags,
 };
 
 /// All fields of this module, in the order of [`Group::FIELDS`](flowloom_record::Group::FIELDS).
-pub type AllFields =
-    ((PacketSizes, (PacketGaps, (FirstPackets, (Handshake, TcpTrouble)))), (PayloadRtt, ApplicationFields));
+pub type AllFields = (
+    (PacketSizes, (PacketGaps, (FirstPackets, (VlanTags, (Handshake, TcpTrouble))))),
+    (PayloadRtt, ApplicationFields),
+);
 
 /// The fields from payload, which come last in [`AllFields`]. A flow with these takes about 300
 /// bytes, and a flow with all fields about 1 KiB.

@@ -5,6 +5,7 @@
 //! | [`PacketSizes`] | minimum, mean, maximum and deviation of packet sizes, by direction |
 //! | [`PacketGaps`] | the same for the times between packets |
 //! | [`FirstPackets`] | sizes and directions of the first packets |
+//! | [`VlanTags`] | VLAN tags, by direction |
 //! | [`Handshake`] | round-trip times of the handshake of TCP |
 //! | [`TcpTrouble`] | retransmissions, out-of-order segments and closed windows, by direction |
 //! | [`PayloadRtt`] | times from data of TCP to its acknowledgement, by direction |
@@ -38,6 +39,7 @@ mod quic;
 mod ssh;
 mod tcp_trouble;
 mod tls;
+mod vlan_tags;
 
 use std::fmt;
 
@@ -61,6 +63,7 @@ pub use quic::Quic;
 pub use ssh::Ssh;
 pub use tcp_trouble::TcpTrouble;
 pub use tls::Tls;
+pub use vlan_tags::VlanTags;
 
 /// The data that accounting keeps per record in addition to its sums.
 pub trait Fields: Clone + fmt::Debug + Default + Send + Sync + 'static {
