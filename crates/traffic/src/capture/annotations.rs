@@ -187,12 +187,13 @@ impl std::fmt::Display for Annotations {
 
 /// Numbers in the byte order of a section.
 #[derive(Clone, Copy)]
-struct Words {
-    big_endian: bool,
+pub(super) struct Words {
+    pub(super) big_endian: bool,
 }
 
 impl Words {
-    fn word(self, bytes: [u8; 4]) -> u32 {
+    #[inline]
+    pub(super) fn word(self, bytes: [u8; 4]) -> u32 {
         if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
     }
 
@@ -200,9 +201,15 @@ impl Words {
         if self.big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) }
     }
 
+    /// Returns the number of eight bytes in an option.
+    pub(super) fn counter(self, value: &[u8]) -> Option<u64> {
+        let value = *value.first_chunk()?;
+        Some(if self.big_endian { u64::from_be_bytes(value) } else { u64::from_le_bytes(value) })
+    }
+
     /// Returns the options of a block's body from an offset on, up to their end or to an option
     /// that exceeds the body.
-    fn options(self, body: &[u8], from: usize) -> impl Iterator<Item = (u16, &[u8])> {
+    pub(super) fn options(self, body: &[u8], from: usize) -> impl Iterator<Item = (u16, &[u8])> {
         let mut rest = body.get(from..).unwrap_or_default();
         std::iter::from_fn(move || {
             let (head, behind) = rest.split_first_chunk::<4>()?;

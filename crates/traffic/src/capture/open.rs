@@ -12,6 +12,7 @@ use super::background;
 use super::details::Details;
 use super::error::CaptureError;
 use super::format::{Format, Packing, SNIFF_BYTES};
+use super::losses::Losses;
 use super::map::Mapping;
 use super::mapped::{Mapped, MappedFill};
 use super::notice::Notice;
@@ -439,6 +440,10 @@ impl Capture {
     /// Returns the notice about concatenated captures in this file, if there are any.
     pub fn joined(&self) -> Option<Notice> {
         self.walk.joints().notice(&self.path)
+    }
+
+    pub(super) fn losses(&self) -> Losses {
+        self.walk.losses()
     }
 
     pub(super) fn joints(&self) -> Joints {

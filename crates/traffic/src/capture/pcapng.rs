@@ -15,15 +15,18 @@ use pcap_parser::pcapng::{
 
 use super::RECORD_BYTES_MAX;
 use super::ahead::Ahead;
+use super::annotations::Words;
 use super::details::Details;
 use super::format::Format;
 use super::links::Links;
+use super::losses::{InterfaceLosses, Losses};
 use super::stop::{Stop, other_format};
 
 const SECTION_HEADER: u32 = 0x0A0D_0D0A;
 const INTERFACE_DESCRIPTION: u32 = 1;
 const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
+const STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 
 /// Bytes of a block without a body.
@@ -231,6 +234,7 @@ pub(super) struct PcapngWalk {
     last_time_ns: u64,
     effects: Effects,
     lying_lengths: u64,
+    losses: Losses,
     sections: u64,
     interfaces_seen: u64,
     /// The details of the capture other than its packets, if requested.
@@ -256,6 +260,7 @@ impl PcapngWalk {
             last_time_ns,
             effects: Effects::default(),
             lying_lengths: 0,
+            losses: Losses::default(),
             sections: 0,
             interfaces_seen: 0,
             details: None,
@@ -318,12 +323,16 @@ impl PcapngWalk {
         self.lying_lengths
     }
 
+    pub(super) fn losses(&self) -> &Losses {
+        &self.losses
+    }
+
     pub(super) fn sections_and_interfaces(&self) -> (u64, u64) {
         (self.sections, self.interfaces_seen)
     }
 
     fn word(&self, bytes: [u8; 4]) -> u32 {
-        if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+        Words { big_endian: self.big_endian }.word(bytes)
     }
 
     /// Returns word `index` of a block's body.
@@ -392,6 +401,7 @@ impl PcapngWalk {
         out: &mut Vec<RawPacket>,
     ) -> Result<(), String> {
         let body = &block[8..block.len() - 4];
+        let words = Words { big_endian: self.big_endian };
         match kind {
             ENHANCED_PACKET | OBSOLETE_PACKET => {
                 let (Some(first), Some(high), Some(low), Some(captured), Some(wire)) = (
@@ -412,9 +422,16 @@ impl PcapngWalk {
                     (_, true) => first >> 16,
                     (_, false) => first & 0xFFFF,
                 };
+                let begin = 20 + (captured as usize).saturating_add(3) / 4 * 4;
                 if self.details.is_some() {
-                    let begin = 20 + (captured as usize).saturating_add(3) / 4 * 4;
                     self.note_packet(Some(interface), at + 8, begin, body.len());
+                }
+                if begin < body.len() {
+                    self.note_losses(interface, InterfaceLosses::of_options(words, body, begin));
+                }
+                if kind == OBSOLETE_PACKET {
+                    let drops = if self.big_endian { first & 0xFFFF } else { first >> 16 };
+                    self.note_losses(interface, InterfaceLosses::of_obsolete(drops));
                 }
                 let interface = self.interfaces.get(interface as usize).copied();
                 let interface = interface.unwrap_or_else(|| self.undeclared());
@@ -442,6 +459,7 @@ impl PcapngWalk {
                     .map_err(|e| format!("invalid section header: {e:?}"))?;
                 check_version(&section)?;
                 self.interfaces = Arc::default();
+                self.losses.section();
                 self.effects.has_section = true;
                 self.sections += 1;
                 if let Some(details) = &mut self.details {
@@ -449,8 +467,12 @@ impl PcapngWalk {
                 }
             }
             INTERFACE_DESCRIPTION => self.interface(block)?,
-            // Names, statistics and secrets, which the engine does not need.
+            // Names and secrets, which the engine does not need.
             _ => {
+                if let (STATISTICS, Some(interface)) = (kind, self.field(body, 0)) {
+                    let found = InterfaceLosses::of_statistics(words, body);
+                    self.note_losses(interface, Some(found));
+                }
                 if let Some(details) = &mut self.details {
                     details.block(kind, body, self.big_endian);
                 }
@@ -468,6 +490,17 @@ impl PcapngWalk {
         if let Some(details) = &mut self.details {
             details.packet(interface, options, self.big_endian);
         }
+    }
+
+    /// Records what a block says about the losses of an interface.
+    #[cold]
+    fn note_losses(&mut self, interface: u32, found: Option<InterfaceLosses>) {
+        let Some(found) = found else { return };
+        let name = self.interfaces.get(interface as usize).map(|declared| declared.name);
+        if name.is_none() {
+            self.undeclared();
+        }
+        self.losses.note(name.map(|_| interface), name.unwrap_or_default(), found);
     }
 
     #[inline]
@@ -553,13 +586,8 @@ fn name_of(options: &[PcapNGOption<'_>]) -> InterfaceName {
 /// Returns the stated length of the section header at the start of a capture.
 pub(super) fn section_header_bytes(prefix: &[u8]) -> usize {
     let (Some(length), Some(mark)) = (prefix.get(4..8), prefix.get(8..12)) else { return 28 };
-    let length = [length[0], length[1], length[2], length[3]];
-    let length = if mark == [0x1A, 0x2B, 0x3C, 0x4D] {
-        u32::from_be_bytes(length)
-    } else {
-        u32::from_le_bytes(length)
-    };
-    length as usize
+    let words = Words { big_endian: mark == [0x1A, 0x2B, 0x3C, 0x4D] };
+    words.word([length[0], length[1], length[2], length[3]]) as usize
 }
 
 /// Refuses descriptions that are too long to be valid.

@@ -81,7 +81,7 @@ pub(super) enum Rejoined {
     /// Its packets are the next ones.
     Right,
     /// Its packets are the next ones, and the last of the file.
-    Last(FileRead),
+    Last(Box<FileRead>),
     Wrong,
 }
 
@@ -144,7 +144,7 @@ impl Splitter {
         self.open -= 1;
         self.read.append(FileRead::of(capture));
         let Some(Place { offset, state }) = capture.left_off() else {
-            return Rejoined::Last(self.read.clone());
+            return Rejoined::Last(Box::new(self.read.clone()));
         };
         let state = state.clone().rebased(&begin.state, &self.known.state, effects);
         self.known = Place { offset: *offset, state };

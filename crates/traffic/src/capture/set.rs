@@ -510,7 +510,7 @@ impl PacketSource for CaptureSet {
         self.progress.set_done(self.done_bytes + offset);
         if let Rejoined::Last(read) = rejoined {
             self.splitter = None;
-            self.close(read, segment.taken_bytes());
+            self.close(*read, segment.taken_bytes());
             self.progress.set_done(self.done_bytes);
         }
         true

@@ -7,6 +7,7 @@ use flowloom_packet::LinkType;
 
 use super::error::{CaptureError, list};
 use super::links::Links;
+use super::losses::{InterfaceLosses, Losses};
 use super::notice::Notice;
 use super::open::Capture;
 use super::walk::Joints;
@@ -29,6 +30,8 @@ pub struct FileSummary {
     pub packets: u64,
     /// Packets whose stated captured length exceeds their record.
     pub lying_lengths: u64,
+    /// What its interfaces lost, as far as it says.
+    pub losses: Vec<InterfaceLosses>,
 }
 
 impl FileSummary {
@@ -44,6 +47,7 @@ impl FileSummary {
             interfaces: 1,
             packets: 0,
             lying_lengths: 0,
+            losses: Vec::new(),
         }
     }
 
@@ -57,6 +61,7 @@ impl FileSummary {
             interfaces,
             packets: capture.packets(),
             lying_lengths: capture.lying_lengths(),
+            losses: capture.losses().sums(),
         }
     }
 }
@@ -66,6 +71,7 @@ impl FileSummary {
 pub(super) struct FileRead {
     pub(super) summary: FileSummary,
     joints: Joints,
+    losses: Losses,
     /// The reason why reading stopped before the end of the file.
     notice: Option<Notice>,
 }
@@ -75,6 +81,7 @@ impl FileRead {
         Self {
             summary: FileSummary::of(capture),
             joints: capture.joints(),
+            losses: capture.losses(),
             notice: capture.notice().cloned(),
         }
     }
@@ -90,6 +97,8 @@ impl FileRead {
         summary.interfaces += later.summary.interfaces;
         summary.packets += later.summary.packets;
         summary.lying_lengths += later.summary.lying_lengths;
+        self.losses.append(later.losses);
+        summary.losses = self.losses.sums();
         self.joints = self.joints.and(later.joints);
         self.notice = later.notice.map(|notice| notice.behind(packets_before));
     }
@@ -132,7 +141,7 @@ impl SummaryBuilder {
 
     /// Adds a file that has ended, with its index in the reading order.
     pub(super) fn add_at(&mut self, rank: usize, read: FileRead) {
-        let FileRead { summary, joints, notice } = read;
+        let FileRead { summary, joints, notice, losses: _ } = read;
         let lying = (summary.lying_lengths > 0)
             .then(|| Notice::LyingLengths { path: summary.path.clone(), packets: summary.lying_lengths });
         for notice in joints.notice(&summary.path).into_iter().chain(notice).chain(lying) {

@@ -16,6 +16,7 @@ use flowloom_packet::{BATCH_PACKETS, RawPacket};
 use super::ahead::Ahead;
 use super::details::Details;
 use super::format::Format;
+use super::losses::Losses;
 use super::notice::Notice;
 use super::pcap::PcapWalk;
 use super::pcap_state::PcapState;
@@ -354,6 +355,14 @@ impl Walk {
         match &self.kind {
             Kind::Pcap(_) => 0,
             Kind::Pcapng(walk) => walk.lying_lengths(),
+        }
+    }
+
+    /// Returns what the capture says about its losses so far.
+    pub(super) fn losses(&self) -> Losses {
+        match &self.kind {
+            Kind::Pcap(_) => Losses::default(),
+            Kind::Pcapng(walk) => walk.losses().clone(),
         }
     }
 

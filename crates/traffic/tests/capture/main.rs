@@ -20,6 +20,7 @@ mod any_parts;
 #[cfg(target_os = "linux")]
 mod cut_while_mapped;
 mod details;
+mod losses;
 mod merge;
 mod packed;
 mod parts;
