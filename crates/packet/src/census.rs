@@ -107,6 +107,7 @@ pub struct EncapsulationCounts {
     unknown: BTreeMap<Unknown, Tally>,
     other_unknown: u64,
     no_key: BTreeMap<DropReason, Tally>,
+    pub(crate) ip_beyond_frame: Tally,
 }
 
 impl EncapsulationCounts {
@@ -134,6 +135,20 @@ impl EncapsulationCounts {
             return;
         }
         self.explain(number, link, bytes, options);
+    }
+
+    /// Counts packet `number` if its IP packet states more bytes than its frame has: the captured
+    /// bytes, or those on the wire if more.
+    #[inline(always)]
+    pub fn look_at_length(&mut self, number: u64, headers: &Headers, captured: u32, wire: u32) {
+        if headers.payload_offset.saturating_add(headers.payload_bytes) > wire.max(captured) {
+            self.count_beyond(number);
+        }
+    }
+
+    #[cold]
+    fn count_beyond(&mut self, number: u64) {
+        self.ip_beyond_frame.count(number);
     }
 
     #[cold]
@@ -212,9 +227,15 @@ impl EncapsulationCounts {
             }
         }
         self.other_unknown += later.other_unknown;
+        self.ip_beyond_frame.append(&later.ip_beyond_frame, before);
         for (reason, tally) in &later.no_key {
             self.no_key.entry(*reason).or_default().append(tally, before);
         }
+    }
+
+    /// Returns the packets whose IP length exceeds their frame.
+    pub fn ip_beyond_frame(&self) -> &Tally {
+        &self.ip_beyond_frame
     }
 
     /// Returns the packets without a flow key, by reason.
@@ -319,6 +340,12 @@ impl Census {
         }
         key_errors(bytes, options, &mut decoded);
         decoded
+    }
+
+    /// Counts the packet as [`EncapsulationCounts::look_at_length`] does.
+    #[inline(always)]
+    pub fn look_at_length(&mut self, number: u64, headers: &Headers, captured: u32, wire: u32) {
+        self.counts.look_at_length(number, headers, captured, wire);
     }
 
     /// Adds the counts of packets that follow the first `before` packets, and whose numbers begin

@@ -138,15 +138,22 @@ impl<'a> PacketView<'a> {
 
     /// Returns the length of the IP packet that gave the key, by its own length field: header
     /// included, link-layer padding excluded, whether captured or not. If the packet states none
-    /// (see the decoder), it ends with the record.
+    /// (see the decoder), it ends with the record. A packet that states more bytes than its frame
+    /// has, ends with the frame.
     #[inline(always)]
     pub fn ip_bytes(&self) -> u32 {
+        let frame = self.wire_bytes.max(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
+        self.stated_ip_bytes().min(frame.saturating_sub(self.headers.network_offset))
+    }
+
+    #[inline(always)]
+    fn stated_ip_bytes(&self) -> u32 {
         let headers = &self.headers;
         // Do not read the bytes here: a caller that only counts need not load them.
         if headers.payload_offset as usize == self.bytes.len() && self.wire_bytes > headers.payload_offset {
             return self.ip_bytes_of_cut();
         }
-        headers.payload_offset - headers.network_offset + headers.payload_bytes
+        (headers.payload_offset - headers.network_offset).saturating_add(headers.payload_bytes)
     }
 
     /// Handles records that may end inside the headers, so that the payload offset is not its true
@@ -204,6 +211,31 @@ mod tests {
             }
             let padded = [&packet[..], &[0; 9]].concat();
             assert_eq!(ip_bytes(link, &padded, whole + 9), whole, "padding is not of the packet");
+        }
+    }
+
+    #[test]
+    fn an_ip_packet_is_no_longer_than_its_frame() {
+        let query = frames::ipv4(17, &frames::udp(1000, 53, b"ask?"));
+        let six = frames::ipv6(17, &frames::udp(1000, 53, b"ask?"));
+        for (ether_type, mut packet, at) in [(0x0800, query, 2), (0x86DD, six, 4)] {
+            let whole = u32::try_from(packet.len()).unwrap();
+            packet[at..at + 2].copy_from_slice(&1400_u16.to_be_bytes());
+            let frame = frames::ethernet(ether_type, &packet);
+            for end in frame.len() - 8..=frame.len() {
+                let bytes = &frame[..end];
+                let headers = decode(LinkType::ETHERNET, bytes, DecodeOptions::default()).unwrap();
+                let ip_bytes = |wire| PacketView::new(bytes, headers, 0, wire).ip_bytes();
+                assert_eq!((ip_bytes(whole + 14), ip_bytes(200), ip_bytes(1400)), (whole, 186, 1386));
+                // A record that states fewer bytes than it has.
+                assert_eq!(ip_bytes(20), u32::try_from(end).unwrap() - 14);
+                let mut counts = crate::EncapsulationCounts::default();
+                for (number, wire) in [(1, whole + 14), (2, 200), (3, 4000)] {
+                    counts.look_at_length(number, &headers, u32::try_from(end).unwrap(), wire);
+                }
+                assert_eq!(counts.ip_beyond_frame().first_packets, [1, 2]);
+                assert_eq!(crate::EncapsulationCounts::from_lines(&counts.to_lines()), Some(counts));
+            }
         }
     }
 

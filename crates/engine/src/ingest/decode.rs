@@ -267,6 +267,7 @@ impl Decoder {
         headers.interface = raw.interface;
         let hash = self.hasher.hash(&headers.key);
         let RawPacket { position, captured_bytes: captured, wire_bytes: wire, time_ns, .. } = *raw;
+        census.look_at_length(number + 1, &headers, captured, wire);
         to(&headers, hash, PacketPlace { position, time_ns, captured, wire, number });
         Ok(())
     }

@@ -6,6 +6,7 @@
 //! unknown ether_type 2054 7 1,8    layer, number, …
 //! no_key not_ip 9 1,8              reason, …
 //! others 5
+//! ip_beyond_frame 2 7,8           packets, first packet numbers
 //! ```
 
 use super::{EncapsulationCounts, FIRST_PACKETS_MAX, NotFollowed, Tally, UNKNOWN_MAX};
@@ -40,7 +41,9 @@ impl EncapsulationCounts {
         });
         let no_key = self.no_key.iter().map(|(reason, tally)| format!("no_key {reason} {tally}"));
         let others = (self.other_unknown > 0).then(|| format!("others {}", self.other_unknown));
-        followed.chain(left).chain(unknown).chain(no_key).chain(others).collect()
+        let beyond = &self.ip_beyond_frame;
+        let beyond = (beyond.packets > 0).then(|| format!("ip_beyond_frame {beyond}"));
+        followed.chain(left).chain(unknown).chain(no_key).chain(others).chain(beyond).collect()
     }
 
     /// Reads counts from lines of text. Returns `None` if a line is none of
@@ -67,6 +70,7 @@ impl EncapsulationCounts {
                 ["no_key", reason, packets, first] => {
                     counts.no_key.insert(reason_of(reason)?, tally(packets, first)?);
                 }
+                ["ip_beyond_frame", packets, first] => counts.ip_beyond_frame = tally(packets, first)?,
                 ["others", packets] => counts.other_unknown = packets.parse().ok()?,
                 _ => return None,
             }

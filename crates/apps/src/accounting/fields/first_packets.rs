@@ -8,11 +8,10 @@ use flowloom_record::{Column, Group, Kind, Value};
 
 use super::{FieldStore, Fields};
 
-/// The sizes of the first `N` IP packets with their directions. A size is at most 65535 bytes, and
-/// `N` is at most 32.
+/// The sizes of the first `N` IP packets with their directions. `N` is at most 32.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirstPackets<const N: usize = 20> {
-    sizes: [u16; N],
+    sizes: [u32; N],
     /// Bit `i` is set if packet `i` came from the high endpoint.
     from_high: u32,
     count: u8,
@@ -27,7 +26,7 @@ impl<const N: usize> Default for FirstPackets<N> {
 
 impl<const N: usize> FirstPackets<N> {
     #[inline(always)]
-    fn add(&mut self, size: u16, from_high: bool) {
+    fn add(&mut self, size: u32, from_high: bool) {
         let at = usize::from(self.count);
         if let Some(place) = self.sizes.get_mut(at) {
             *place = size;
@@ -42,8 +41,7 @@ impl<const N: usize> Fields for FirstPackets<N> {
 
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, _store: &FieldStore) {
-        let size = u16::try_from(packet.ip_bytes()).unwrap_or(u16::MAX);
-        self.add(size, packet.headers.direction == Direction::HighToLow);
+        self.add(packet.ip_bytes(), packet.headers.direction == Direction::HighToLow);
     }
 
     fn values(&self, way: Direction, out: &mut Vec<Value>) {
