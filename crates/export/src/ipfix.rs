@@ -5,6 +5,7 @@
 //!  message   version 10 | length | export time | records before | domain
 //!  set       2: the two templates, in the first message, with datagrams in every sixteenth
 //!  set       256: records of IPv4      257: records of IPv6      in the order of writing
+//!  set       3: the options template, and 258: what each interface lost, at the end
 //! ```
 //!
 //! The source of a record is the initiator of its connection, where `biflowDirection` is 1.
@@ -21,8 +22,8 @@ use std::io::{self, Write};
 use flowloom_flow_key::IpFamily;
 use flowloom_record::{Row, SchemaColumn, element};
 
-use crate::RecordWriter;
-use template::Template;
+use crate::{CaptureLosses, RecordWriter};
+use template::{Template, put_text};
 
 /// The size at which a message is closed: small enough for any reader, and large enough that
 /// headers do not matter.
@@ -34,8 +35,14 @@ const MESSAGE_BYTES_MIN_WITH_TEXT: usize = 1280;
 const MESSAGE_HEADER_BYTES: usize = 16;
 const SET_HEADER_BYTES: usize = 4;
 const TEMPLATE_SET: u16 = 2;
+const OPTIONS_TEMPLATE_SET: u16 = 3;
 /// The numbers of the templates of records of IPv4 and of IPv6.
 const TEMPLATES: [u16; 2] = [256, 257];
+/// The number of the options template for losses.
+const LOSSES: u16 = 258;
+/// Its elements with their lengths, of which the first is the scope: `ingressInterface`,
+/// `interfaceName`, `ignoredPacketTotalCount`.
+const LOSS_ELEMENTS: [[u16; 2]; 3] = [[10, 4], [82, u16::MAX], [164, 8]];
 
 /// The precision of the records' times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,8 +125,9 @@ pub struct IpfixWriter<W> {
     set: Option<(usize, u16)>,
     /// Records of messages that are already written.
     written: u32,
-    /// Records of the open message.
+    /// Records of the open message, and records about the run, which only the sequence counts.
     records: u32,
+    option_records: u32,
     export_seconds: u32,
     templates: [Template; 2],
     /// The position of the time of a record's last packet.
@@ -153,6 +161,7 @@ impl<W: MessageSink> IpfixWriter<W> {
             set: None,
             written: 0,
             records: 0,
+            option_records: 0,
             export_seconds: u32::try_from(export_ns / 1_000_000_000).unwrap_or(u32::MAX),
             templates: [IpFamily::V4, IpFamily::V6].map(|family| Template::new(columns, family, precision)),
             end: columns.iter().find(is_end).map(|found| found.index),
@@ -239,8 +248,8 @@ impl<W: MessageSink> IpfixWriter<W> {
             self.put_length(2, self.message.len());
             self.message[4..8].copy_from_slice(&self.export_seconds.to_be_bytes());
             self.out.send(&self.message, self.records.into())?;
-            self.written = self.written.wrapping_add(self.records);
-            self.records = 0;
+            self.written = self.written.wrapping_add(self.records + self.option_records);
+            (self.records, self.option_records) = (0, 0);
             self.messages = self.messages.wrapping_add(1);
         }
         self.begin();
@@ -271,6 +280,29 @@ impl<W: MessageSink + Send> RecordWriter for IpfixWriter<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.flush_all()
+    }
+
+    fn write_losses(&mut self, losses: &[CaptureLosses]) -> io::Result<()> {
+        for (at, one) in losses.iter().enumerate() {
+            // The template, its set and that of the record have 30 bytes, and a record up to 271.
+            if at == 0 || self.message.len() + 301 > self.message_bytes_max {
+                self.flush_message()?;
+                // The new message may begin with the other templates.
+                if self.message.len() + 301 > self.message_bytes_max {
+                    self.flush_message()?;
+                }
+                self.open_set(OPTIONS_TEMPLATE_SET);
+                for word in [LOSSES, 3, 1].iter().chain(LOSS_ELEMENTS.as_flattened()) {
+                    self.put(&word.to_be_bytes());
+                }
+                self.open_set(LOSSES);
+            }
+            self.put(&one.interface.to_be_bytes());
+            put_text(&one.name, &mut self.message);
+            self.put(&one.lost.to_be_bytes());
+            self.option_records += 1;
+        }
+        Ok(())
     }
 }
 

@@ -73,6 +73,17 @@ pub use netflow9::Netflow9Writer;
 pub use parquet::{ParquetFile, ParquetWriter};
 pub use zeek::ZeekWriter;
 
+/// What an interface lost while its packets were captured, according to the capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaptureLosses {
+    /// Number of the interface in its capture.
+    pub interface: u32,
+    /// Its name; if it has none, its number as text.
+    pub name: String,
+    /// Packets that it lost.
+    pub lost: u64,
+}
+
 /// Writes records in one format.
 pub trait RecordWriter: Send {
     /// Writes a record, whose values are in the order of the schema with which the writer was
@@ -89,6 +100,15 @@ pub trait RecordWriter: Send {
     ///
     /// Returns the error of the file or the collector.
     fn flush(&mut self) -> io::Result<()>;
+
+    /// Writes what the interfaces of the captures lost, before the end, if the format can hold it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the file or the collector.
+    fn write_losses(&mut self, _losses: &[CaptureLosses]) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Writes the data that follow the last record.
     ///

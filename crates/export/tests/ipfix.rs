@@ -8,7 +8,7 @@ use flowloom_engine::flow_table::{LineHash, LineHashConfig, Timeouts};
 use flowloom_engine::scheduler::{DirectHash, WorkerCount};
 use flowloom_engine::{Control, EngineConfig, IdleTimeout, Layout, RunReport, run};
 use flowloom_export::record::{GroupSet, Row, SchemaColumn};
-use flowloom_export::{IpfixWriter, RecordWriter as _, TimePrecision};
+use flowloom_export::{CaptureLosses, IpfixWriter, RecordWriter as _, TimePrecision};
 use flowloom_flow_key::{Direction, FlowKey};
 use flowloom_traffic::synth::{Generated, Mix, MixConfig};
 use netflow_parser::variable_versions::ipfix::FlowSetBody;
@@ -40,8 +40,7 @@ fn ntp(time_ns: u64) -> Vec<u8> {
 
 /// An expected record: its template, and each value as bytes on the wire.
 fn expected(key: &FlowKey, record: &Accounted, ended: EndedBy) -> (u16, Vec<Vec<u8>>) {
-    let (there, back) =
-        if record.source_direction() == flowloom_flow_key::Direction::LowToHigh { (0, 1) } else { (1, 0) };
+    let (there, back) = if record.source_direction() == Direction::LowToHigh { (0, 1) } else { (1, 0) };
     let (low, high) = ((key.low_address(), key.low_port()), (key.high_address(), key.high_port()));
     let (from, to) = if there == 0 { (low, high) } else { (high, low) };
     let is_icmp = matches!(key.protocol(), 1 | 58);
@@ -213,8 +212,60 @@ fn a_file_without_records_has_its_templates() {
 }
 
 #[test]
+fn losses_of_interfaces_are_records_of_options() {
+    let key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
+    let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::IdleTimeout).row();
+    let losses: Vec<CaptureLosses> = (0..100)
+        .map(|at| CaptureLosses {
+            interface: at,
+            name: "é".repeat(at as usize * 2 + 1),
+            lost: u64::from(at) << 40,
+        })
+        .collect();
+    for datagram_bytes in [16 << 10, 512] {
+        let mut writer = IpfixWriter::new(Vec::new(), 0, &columns()).for_datagrams(datagram_bytes);
+        writer.write(&record).unwrap();
+        writer.write_losses(&losses).unwrap();
+        writer.write(&record).unwrap();
+        let file = writer.finish().unwrap();
+        let (mut parser, mut bytes) = (NetflowParser::default(), &file[..]);
+        let (mut sequence, mut found) = (0, 0);
+        while !bytes.is_empty() {
+            let length = usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
+            assert!(length <= datagram_bytes);
+            let (message, rest) = bytes.split_at(length);
+            bytes = rest;
+            let parsed = parser.parse_bytes(message);
+            assert!(parsed.error.is_none(), "{:?}", parsed.error);
+            let [NetflowPacket::IPFix(message)] = &parsed.packets[..] else { panic!("{parsed:?}") };
+            assert_eq!(message.header.sequence_number as usize, sequence);
+            for set in &message.flowsets {
+                match &set.body {
+                    FlowSetBody::Data(data) => sequence += data.fields.len(),
+                    FlowSetBody::OptionsData(data) => {
+                        for fields in &data.fields {
+                            let expected = &losses[found];
+                            let name = &expected.name[..expected.name.len().min(254)];
+                            let values: Vec<_> = fields.iter().map(|(_, value)| wire(value)).collect();
+                            assert_eq!(values[0], expected.interface.to_be_bytes());
+                            assert_eq!(values[1], name.as_bytes());
+                            assert_eq!(values[2], expected.lost.to_be_bytes());
+                            found += 1;
+                        }
+                        sequence += data.fields.len();
+                    }
+                    _ => {}
+                }
+            }
+        }
+        assert_eq!((found, sequence), (100, 102));
+    }
+}
+
+#[test]
 fn times_may_be_in_microseconds() {
-    let key = FlowKey::from_v4(1, 2, 0, 0, 1).0.with_message(0x0303, Direction::LowToHigh).with_zone(7 << 12 | 9);
+    let key =
+        FlowKey::from_v4(1, 2, 0, 0, 1).0.with_message(0x0303, Direction::LowToHigh).with_zone(7 << 12 | 9);
     let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput).row();
     let mut writer = IpfixWriter::with_precision(Vec::new(), 0, &columns(), TimePrecision::Microseconds);
     writer.write(&record).unwrap();

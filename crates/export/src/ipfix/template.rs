@@ -128,13 +128,7 @@ impl Field {
                 out.extend_from_slice(&[byte(number()), byte(row.value(code).number().unwrap_or(0))]);
             }
             Encoding::Text => {
-                let text = value.text().unwrap_or_default();
-                let text = text_of(&text).as_bytes();
-                match u8::try_from(text.len()) {
-                    Ok(length) if length < u8::MAX => out.push(length),
-                    _ => out.extend_from_slice(&[u8::MAX, 0, u8::MAX]),
-                }
-                out.extend_from_slice(text);
+                put_text(&value.text().unwrap_or_default(), out);
             }
         }
     }
@@ -204,6 +198,16 @@ impl Template {
             field.put(row, out);
         }
     }
+}
+
+/// Appends a text of variable length [RFC 7011 §7].
+pub(super) fn put_text(text: &str, out: &mut Vec<u8>) {
+    let text = text_of(text).as_bytes();
+    match u8::try_from(text.len()) {
+        Ok(length) if length < u8::MAX => out.push(length),
+        _ => out.extend_from_slice(&[u8::MAX, 0, u8::MAX]),
+    }
+    out.extend_from_slice(text);
 }
 
 /// Returns the text, limited to the 255 bytes of an element.
