@@ -12,11 +12,12 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use flowloom::apps::EndedFlow;
 use flowloom::record::{Column, Schema};
+use flowloom::traffic::capture::InterfaceLosses;
 #[cfg(feature = "arrow")]
 use flowloom_export::ArrowWriter;
 use flowloom_export::{
-    CsvWriter, EveWriter, IpfixWriter, JsonWriter, Netflow9Writer, RecordWriter, TcpCollector,
-    UdpCollector, UdpCounters, UdpOptions, ZeekWriter,
+    CaptureLosses, CsvWriter, EveWriter, IpfixWriter, JsonWriter, Netflow9Writer, RecordWriter,
+    TcpCollector, UdpCollector, UdpCounters, UdpOptions, ZeekWriter,
 };
 #[cfg(feature = "parquet")]
 use flowloom_export::{ParquetFile, ParquetWriter};
@@ -455,6 +456,24 @@ impl FlowWriter {
         if let Some(file) = &self.file {
             file.add_records(records);
         }
+    }
+
+    /// Writes what the interfaces of the captures lost, if the format can hold it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the file or the collector.
+    pub(crate) fn write_losses(&mut self, losses: &[InterfaceLosses]) -> io::Result<()> {
+        if losses.is_empty() || (self.keeps_old && matches!(self.out, Out::Waiting(_))) {
+            return Ok(());
+        }
+        let of = |one: &InterfaceLosses| CaptureLosses {
+            interface: one.number,
+            name: crate::render::losses::name(one),
+            lost: one.lost(),
+        };
+        let losses: Vec<_> = losses.iter().map(of).collect();
+        self.out.writer(&self.plan)?.write_losses(&losses)
     }
 
     /// Writes the data that follow the last record.

@@ -192,7 +192,7 @@ impl Profiler {
             1 | 58 => layers.icmp += 1,
             _ => layers.other_transport += 1,
         }
-        layers.in_vlan += u64::from(headers.key.zone() != 0);
+        layers.in_vlan += u64::from(headers.vlans != 0);
         layers.later_fragments += u64::from(headers.later_fragment);
     }
 

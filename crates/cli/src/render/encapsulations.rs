@@ -61,6 +61,9 @@ pub(crate) struct Encapsulations {
     unknown: Vec<Unfamiliar>,
     /// Packets with unknown numbers beyond the listed ones.
     unknown_others: u64,
+    /// Packets whose IP length exceeds their frame, which bounds their IP bytes; absent without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ip_beyond_frame: Option<Figures>,
 }
 
 impl Encapsulations {
@@ -90,11 +93,12 @@ impl Encapsulations {
             tunnel_not_followed,
             unknown,
             unknown_others: counts.other_unknown(),
+            ip_beyond_frame: Some(counts.ip_beyond_frame()).filter(|tally| tally.packets > 0).map(figures),
         }
     }
 
-    /// Returns one summary line, for runs without `--why`.
-    pub(crate) fn summary(&self) -> Option<String> {
+    /// Returns summary lines, for runs without `--why`.
+    pub(crate) fn summary(&self) -> Vec<String> {
         let unasked: u64 = of(&self.tunnel_not_followed, |reason| reason == "not_asked");
         let others: u64 = of(&self.tunnel_not_followed, |reason| reason != "not_asked");
         let mut parts = Vec::new();
@@ -104,7 +108,19 @@ impl Encapsulations {
         if others > 0 {
             parts.push(format!("{} in tunnels that cannot be followed (--why)", counted(others, "packet")));
         }
-        (!parts.is_empty()).then(|| format!("Tunnels     {}", parts.join("   ")))
+        let tunnels = (!parts.is_empty()).then(|| format!("Tunnels     {}", parts.join("   ")));
+        tunnels.into_iter().chain(self.length_line()).collect()
+    }
+
+    /// Returns the line about impossible IP lengths.
+    fn length_line(&self) -> Option<String> {
+        self.ip_beyond_frame.as_ref().map(|figures| {
+            format!(
+                "Noted       IP length beyond the frame, which bounds it: {}   first: packet {}",
+                grouped(figures.packets),
+                figures.first_packets.first().copied().unwrap_or_default()
+            )
+        })
     }
 
     /// Returns all counts, one per line, at most `lines_max` of each kind.
@@ -140,6 +156,7 @@ impl Encapsulations {
         if self.unknown_others > 0 {
             lines.push(format!("            other numbers: {}", counted(self.unknown_others, "packet")));
         }
+        lines.extend(self.length_line());
         lines
     }
 }

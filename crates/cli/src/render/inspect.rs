@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::encapsulations::Encapsulations;
+use super::losses::LossFigures;
 use super::{Report, bytes, counted, grouped, of_many, percent, scaled, some_of};
 use crate::args::decoding::DecodingOptions;
 use crate::args::inspect::Inspect;
@@ -108,6 +109,9 @@ pub(crate) struct FileFigures {
     pub(crate) sections: u64,
     /// Interfaces it declares.
     pub(crate) interfaces: u64,
+    /// What its interfaces lost in the capture; absent if it does not say it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) losses: Vec<LossFigures>,
     /// Link types of its interfaces, each once, by number and name.
     pub(crate) link_types: Vec<String>,
     /// Size of the file in bytes; 0 if it is not a regular file.
@@ -254,6 +258,7 @@ impl InspectResult {
             if let Some(sha256) = &file.sha256 {
                 lines.push(format!("            sha256 {sha256}   {}", bytes(file.bytes)));
             }
+            lines.extend(LossFigures::lines(&file.losses));
         }
     }
 

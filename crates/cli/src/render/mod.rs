@@ -16,6 +16,7 @@ pub(crate) mod fit;
 pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod l7;
+pub(crate) mod losses;
 pub(crate) mod merge;
 pub(crate) mod reasons;
 pub(crate) mod replay;

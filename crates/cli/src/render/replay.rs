@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::encapsulations::Encapsulations;
+use super::losses::LossFigures;
 use super::reasons::NoResult;
 use super::save::Table;
 use super::traffic::{SumFigures, TrafficFigures};
@@ -153,7 +154,7 @@ pub(crate) struct ReplayResult {
     /// packets that it got. False indicates an error in the program.
     pub(crate) balanced: bool,
     /// Whether the input was read to its end or its limit: neither interrupted nor stopped by a
-    /// fault.
+    /// fault, and no capture is truncated or corrupt.
     pub(crate) complete: bool,
 }
 
@@ -274,6 +275,7 @@ impl ReplayResult {
                 if links.is_empty() { String::from("no link type") } else { some_of(&links, " + ") },
                 counted(input.packets, "packet")
             ));
+            lines.extend(LossFigures::lines(&input.losses));
         }
         if self.inputs.len() > 8 {
             lines.push(format!("… and {}", counted(self.inputs.len() as u64 - 8, "more capture")));

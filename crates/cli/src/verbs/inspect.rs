@@ -17,6 +17,7 @@ use crate::exit::{Failure, Status, check_decodable};
 use crate::profile::Profiler;
 use crate::progress::{Progress, label};
 use crate::render::inspect::{FileFigures, InspectResult};
+use crate::render::losses::LossFigures;
 use crate::render::{print, say_error, warn_of};
 use crate::signals::stop_on_signals;
 
@@ -64,6 +65,9 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
             let decoded = decode(raw.link, bytes, options);
             number += 1;
             counts.look(number, raw.link, bytes, options, decoded.as_ref());
+            if let Ok(headers) = &decoded {
+                counts.look_at_length(number, headers, raw.captured_bytes, raw.wire_bytes);
+            }
             profiler.add(raw, bytes, decoded.as_ref().map_err(|&reason| reason));
         }
     }
@@ -79,6 +83,7 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
             format: file.format.clone(),
             sections: file.sections,
             interfaces: file.interfaces,
+            losses: LossFigures::of(&file.losses),
             link_types: file.links.iter().map(ToString::to_string).collect(),
             bytes: std::fs::metadata(&file.path).map_or(0, |metadata| metadata.len()),
             sha256: sha256(&file.path, &control),

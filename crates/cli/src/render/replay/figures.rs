@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::args::replay::{AppName, FullName, LayoutName, TableName};
+use crate::render::losses::LossFigures;
 use crate::render::schema::names;
 
 /// Results of the simulated caches of connection state.
@@ -114,6 +115,9 @@ pub(crate) struct InputFigures {
     pub(crate) interfaces: u64,
     /// Packets read from it in the last pass.
     pub(crate) packets: u64,
+    /// What its interfaces lost in the capture; absent if it does not say it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) losses: Vec<LossFigures>,
 }
 
 /// One worker.

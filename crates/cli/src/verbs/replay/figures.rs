@@ -2,6 +2,7 @@
 
 use flowloom::apps::accounting::fields::FieldMemory;
 use flowloom::engine::{Layout, Order, RunReport, WhenFull, WorkerReport};
+use flowloom::traffic::capture::Notice;
 
 use super::application::Ran;
 use super::plan::Plan;
@@ -9,6 +10,7 @@ use super::record_sums::RecordSums;
 use super::setup::scheduler;
 use crate::host::{Host, Tool};
 use crate::render::encapsulations::Encapsulations;
+use crate::render::losses::LossFigures;
 use crate::render::reasons::NoResult;
 use crate::render::replay::{
     InputFigures, L7Figures, RecordFigures, ReplayResult, RunFigures, ShardedFigures, TableFigures,
@@ -59,6 +61,7 @@ pub(super) fn figures(plan: &Plan<'_>, ran: &Ran<'_>, rest: Rest) -> ReplayResul
                 link_types: file.links.iter().map(|link| link.0).collect(),
                 interfaces: file.interfaces,
                 packets: file.packets,
+                losses: LossFigures::of(&file.losses),
             })
             .collect(),
         passed_over: rest.passed_over,
@@ -112,7 +115,9 @@ pub(super) fn figures(plan: &Plan<'_>, ran: &Ran<'_>, rest: Rest) -> ReplayResul
         read_share: if report.interrupted { rest.read_share } else { None },
         fault: report.fault.as_ref().map(ToString::to_string),
         balanced: report.is_balanced() && has_all_records,
-        complete: !report.interrupted && report.fault.is_none(),
+        complete: !report.interrupted
+            && report.fault.is_none()
+            && !source.notices().iter().any(Notice::is_partial_input),
     }
 }
 

@@ -212,7 +212,8 @@ fn finish_records(
         }
         _ => Ok(()),
     };
-    let outcome = outcome.and_then(|()| records.finish().map_err(|error| error.to_string()));
+    let losses: Vec<_> = plan.source.files().iter().flat_map(|file| file.losses.clone()).collect();
+    let outcome = outcome.and_then(|()| records.finish(&losses).map_err(|error| error.to_string()));
     let path = plan.arguments.flows.as_deref().unwrap_or(Path::new("--flows"));
     let Some(file) = &records.file else {
         let failed = |error| Failure::Output(format!("cannot write flows to {}: {error}", path.display()));

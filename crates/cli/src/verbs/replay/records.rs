@@ -3,6 +3,7 @@
 use flowloom::apps::accounting::AccountingRecord;
 use flowloom::apps::{EndedFlow, L7Flow};
 use flowloom::engine::{FlowRecord, RecordSink, SinkError};
+use flowloom::traffic::capture::InterfaceLosses;
 
 use super::l7::Labels;
 use super::record_sums::RecordSums;
@@ -58,9 +59,9 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Writes the data that follow the last record.
-    pub(super) fn finish(&mut self) -> std::io::Result<()> {
-        self.file.as_mut().map_or(Ok(()), FlowWriter::finish)
+    /// Writes the data that follow the last record, and what the captures lost.
+    pub(super) fn finish(&mut self, losses: &[InterfaceLosses]) -> std::io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), |file| file.write_losses(losses).and_then(|()| file.finish()))
     }
 }
 
