@@ -318,7 +318,7 @@ fn a_capture_of_an_undecodable_link_type_is_refused_by_name() {
                 "no interface of ",
                 "can be decoded: link type 190 (CAN)",
                 "[exit 3]",
-                "supported: 0 1 6 8 9",
+                "supported: 0 1 6 7 8 9",
             ]);
         }
     }

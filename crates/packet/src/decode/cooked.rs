@@ -9,6 +9,8 @@ const SLL2_BYTES: usize = 20;
 const LLC: u16 = 0x0004;
 const NULL_BYTES: usize = 4;
 const AF_INET: u32 = 2;
+const ETHER_IPV4: u32 = 0x0800;
+const ETHER_IPV6: u32 = 0x86DD;
 /// The address family of IPv6 on Linux, NetBSD and OpenBSD, FreeBSD, and macOS.
 const AF_INET6: [u32; 4] = [10, 24, 28, 30];
 
@@ -34,11 +36,21 @@ impl Layers<'_> {
     pub(super) fn loopback(self, at: usize) -> Decoded {
         let header = *self.take::<NULL_BYTES>(at, DropReason::TruncatedLink)?;
         // The family is in the byte order of the capturing machine; OpenBSD's variant is always
-        // big-endian.
-        let family = u32::from_le_bytes(header).min(u32::from_be_bytes(header));
-        match family {
-            AF_INET => self.ipv4(at + NULL_BYTES),
-            _ if AF_INET6.contains(&family) => self.ipv6(at + NULL_BYTES),
+        // big-endian. Some systems write two bytes of it, or an Ethertype in its place.
+        let word = u32::from_le_bytes(header).min(u32::from_be_bytes(header));
+        let half =
+            if header[2..] == [0; 2] { u16::from_be_bytes([header[0], header[1]]).into() } else { word };
+        let at = at + NULL_BYTES;
+        for family in [word, half] {
+            match family {
+                AF_INET | ETHER_IPV4 => return self.ipv4(at),
+                ETHER_IPV6 => return self.ipv6(at),
+                _ if AF_INET6.contains(&family) => return self.ipv6(at),
+                _ => {}
+            }
+        }
+        match u16::try_from(word) {
+            Ok(ether_type) if ether_type >= 0x600 => self.ether_type(ether_type, at),
             _ => Err(DropReason::NotIp),
         }
     }
@@ -83,6 +95,14 @@ mod tests {
             assert_eq!(read(family.to_le_bytes(), &six), QUERY);
             assert_eq!(read(family.to_be_bytes(), &six), QUERY);
         }
+        for ether_type in [[0, 0, 8, 0], [8, 0, 0, 0], [0, 8, 0, 0], [0, 2, 0, 0]] {
+            assert_eq!(read(ether_type, &query()), QUERY, "{ether_type:?}");
+        }
+        for ether_type in [[0, 0, 0x86, 0xDD], [0x86, 0xDD, 0, 0], [0xDD, 0x86, 0, 0], [0, 30, 0, 0]] {
+            assert_eq!(read(ether_type, &six), QUERY, "{ether_type:?}");
+        }
+        assert_eq!(read([0, 0, 0x81, 0], &tag(5, 0x0800, &query())), QUERY);
+        assert_eq!(read([0, 0, 8, 6], &query()), Err(DropReason::NotIp));
         assert_eq!(read(7_u32.to_le_bytes(), &query()), Err(DropReason::NotIp));
         assert_eq!(plain(LinkType::LOOP, &[0, 0, 2]), Err(DropReason::TruncatedLink));
     }

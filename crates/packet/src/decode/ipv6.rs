@@ -8,8 +8,6 @@ use super::transport::Network;
 use crate::drop_reason::DropReason;
 
 const HEADER_BYTES: usize = 40;
-/// Maximum number of extension headers that the decoder follows.
-const EXTENSIONS_MAX: usize = 8;
 const CUT: DropReason = DropReason::TruncatedIpv6;
 
 const FRAGMENT: u8 = 44;
@@ -37,7 +35,8 @@ impl Layers<'_> {
         let mut protocol = header[6];
         let mut next_at = at + HEADER_BYTES;
         let mut later_fragment = false;
-        for followed in 0.. {
+        // Each header has at least eight bytes, so that the record limits their number.
+        loop {
             let length = match protocol {
                 // Mobility and host identity headers are messages, not extensions, if nothing
                 // follows them.
@@ -62,9 +61,6 @@ impl Layers<'_> {
                 }
                 _ => break,
             };
-            if followed == EXTENSIONS_MAX {
-                return Err(DropReason::Depth);
-            }
             next_at += length;
             if later_fragment {
                 break; // The payload is the middle of a datagram.
@@ -111,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_extensions_are_followed_and_nine_are_too_deep() {
+    fn any_number_of_extensions_is_followed() {
         let chain = |count: usize| {
             let mut inner = datagram();
             for level in 0..count {
@@ -119,8 +115,9 @@ mod tests {
             }
             ports(read(&ipv6(60, &inner)))
         };
-        assert_eq!(chain(8), QUERY);
-        assert_eq!(chain(9), Err(DropReason::Depth));
+        for count in [8, 9, 17, 255, 8000] {
+            assert_eq!(chain(count), QUERY, "{count}");
+        }
     }
 
     #[test]

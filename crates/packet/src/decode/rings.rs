@@ -1,4 +1,5 @@
-//! Ring networks: FDDI and Token Ring, with logical link control after their addresses.
+//! Networks that pass a token: FDDI and Token Ring, with logical link control after their
+//! addresses, and ARCNET.
 
 use super::layers::{Decoded, Layers};
 use crate::drop_reason::DropReason;
@@ -7,7 +8,37 @@ const CUT: DropReason = DropReason::TruncatedLink;
 const FDDI_BYTES: usize = 13;
 const TOKEN_RING_BYTES: usize = 14;
 
+/// ARCNET's types of IP [RFC 1201], and of IP without a fragment header [RFC 1051].
+const ARCNET_IPV4: u8 = 212;
+const ARCNET_IPV6: u8 = 196;
+const ARCNET_OLD_IPV4: u8 = 240;
+
 impl Layers<'_> {
+    /// Decodes an ARCNET frame: two addresses, `unused` bytes, then the type and the flag and
+    /// number of a fragment. An exception header, with the flag 255, repeats these.
+    pub(super) fn arcnet(self, at: usize, unused: usize) -> Decoded {
+        let type_at = at + 2 + unused;
+        let kind = self.take::<1>(type_at, CUT)?[0];
+        if kind == ARCNET_OLD_IPV4 {
+            return self.ipv4(type_at + 1);
+        }
+        if !matches!(kind, ARCNET_IPV4 | ARCNET_IPV6) {
+            return Err(DropReason::NotIp);
+        }
+        let mut flag_at = type_at + 1;
+        if self.take::<3>(flag_at, CUT)?[0] == 0xFF {
+            flag_at += 4;
+        }
+        // Only frames of a whole packet and those of first fragments, with odd flags, have its
+        // header.
+        let flag = self.take::<3>(flag_at, CUT)?[0];
+        match (kind, flag != 0 && flag & 1 == 0) {
+            (_, true) => Err(DropReason::NotIp),
+            (ARCNET_IPV4, _) => self.ipv4(flag_at + 3),
+            _ => self.ipv6(flag_at + 3),
+        }
+    }
+
     pub(super) fn fddi(self, at: usize) -> Decoded {
         let control = self.take::<FDDI_BYTES>(at, CUT)?[0];
         // Other frames manage the ring.
@@ -29,9 +60,26 @@ impl Layers<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::frames::{QUERY, on, plain, ports, query};
+    use super::super::frames::{QUERY, ipv6, on, plain, ports, query, udp};
     use super::*;
     use crate::link::LinkType;
+
+    #[test]
+    fn arcnet_carries_ip_behind_a_fragment_header_or_without() {
+        let six = ipv6(17, &udp(1000, 53, b"ask?"));
+        for (link, unused) in [(LinkType::ARCNET, &[][..]), (LinkType(129), &[0, 0])] {
+            let read =
+                |head: &[u8], packet: &[u8]| ports(plain(link, &[&[1, 2], unused, head, packet].concat()));
+            assert_eq!(read(&[240], &query()), QUERY);
+            assert_eq!(read(&[212, 0, 0, 7], &query()), QUERY);
+            assert_eq!(read(&[212, 3, 0, 7], &query()), QUERY, "the first of two");
+            assert_eq!(read(&[212, 2, 0, 7], &query()), Err(DropReason::NotIp), "the second");
+            assert_eq!(read(&[212, 0xFF, 0xFF, 0xFF, 212, 0, 0, 7], &query()), QUERY);
+            assert_eq!(read(&[196, 0, 0, 7], &six), QUERY);
+            assert_eq!(read(&[213, 0, 0, 7], &query()), Err(DropReason::NotIp), "ARP");
+            assert_eq!(read(&[212, 0], &[]), Err(CUT));
+        }
+    }
 
     const SNAP: [u8; 8] = [0xAA, 0xAA, 3, 0, 0, 0, 8, 0];
 

@@ -47,6 +47,7 @@ impl Unknown {
             Self::EtherType(0x6002..=0x6004) => "DEC",
             Self::EtherType(0x8035) => "RARP",
             Self::EtherType(0x809B | 0x80F3) => "AppleTalk",
+            Self::EtherType(0x809A | 0xA0ED) => "IEEE 802.15.4",
             Self::EtherType(0x8137) | Self::LinkControl(0xE0E0 | 0xFFFF) => "IPX",
             Self::EtherType(0x8808) => "Ethernet flow control",
             Self::EtherType(0x8809) => "slow protocols (LACP, OAM)",

@@ -8,8 +8,6 @@ use flowloom_packet::{DecodeOptions, LinkType, RawPacket};
 const IPV4_BYTES: usize = 20;
 const IPV6_BYTES: usize = 40;
 const FRAGMENT_HEADER_BYTES: usize = 8;
-/// Maximum number of extension headers that are followed, as in the decoder.
-const EXTENSIONS_MAX: usize = 8;
 const FRAGMENT: u8 = 44;
 /// The bits of IPv4's field that hold "more fragments" and the offset.
 const MORE_OR_OFFSET: u16 = 0x3FFF;
@@ -144,20 +142,16 @@ fn ipv6(bytes: &[u8], at: usize, id: DatagramId) -> Option<Fragment<'_>> {
         length => at + IPV6_BYTES + length,
     };
     let (mut announced_at, mut next_at) = (at + 6, at + IPV6_BYTES);
-    for _ in 0..=EXTENSIONS_MAX {
+    while *bytes.get(announced_at)? != FRAGMENT {
         let extension = bytes.get(next_at..)?.first_chunk::<2>()?;
         let units = usize::from(extension[1]);
-        let length = match *bytes.get(announced_at)? {
-            FRAGMENT => break,
+        let length = match bytes[announced_at] {
             0 | 43 | 60 | 135 | 139 | 140 => (units + 1) * 8,
             51 => (units + 2) * 4,
             _ => return None,
         };
         announced_at = next_at;
         next_at += length;
-    }
-    if *bytes.get(announced_at)? != FRAGMENT {
-        return None;
     }
     let fragment = bytes.get(next_at..)?.first_chunk::<FRAGMENT_HEADER_BYTES>()?;
     let field = u16::from_be_bytes([fragment[2], fragment[3]]);

@@ -103,6 +103,20 @@ pub static LINKS: &[Encapsulation] = &[
         )],
     },
     Encapsulation {
+        name: "link_arcnet",
+        announced: Links(&[7]),
+        document: "RFC 1201, RFC 1051; tcpdump.org, LINKTYPE_ARCNET_BSD",
+        header: Header::Walk(|layers, at| layers.arcnet(at, 0)),
+        examples: &[carries(&[1, 2, 212, 0, 0, 7], Ipv4), carries(&[1, 2, 240], Ipv4)],
+    },
+    Encapsulation {
+        name: "link_arcnet_linux",
+        announced: Links(&[129]),
+        document: "RFC 1201, RFC 1051; tcpdump.org, LINKTYPE_ARCNET_LINUX",
+        header: Header::Walk(|layers, at| layers.arcnet(at, 2)),
+        examples: &[carries(&[1, 2, 0, 0, 196, 0, 0, 7], Ipv6)],
+    },
+    Encapsulation {
         name: "link_slip",
         announced: Links(&[8]),
         document: "RFC 1055; tcpdump.org, LINKTYPE_SLIP",
