@@ -36,7 +36,10 @@ pub(crate) struct DecodingOptions {
 impl DecodingOptions {
     /// Returns the options for the decoder.
     pub(crate) fn options(&self) -> Result<DecodeOptions, Failure> {
-        let options = DecodeOptions::new().with_decap(self.decap).with_esp_null(self.esp_null).with_ignore_vlan(self.ignore_vlan);
+        let options = DecodeOptions::new()
+            .with_decap(self.decap)
+            .with_esp_null(self.esp_null)
+            .with_ignore_vlan(self.ignore_vlan);
         let mut custom = CustomEncapsulations::new();
         for &ether_type in &self.tag_type {
             custom

@@ -72,6 +72,9 @@ pub(crate) enum GroupBy {
 pub(crate) enum SortBy {
     /// Bytes on the wire, of both directions
     Bytes,
+    /// Bytes of IP packets, headers included and link layer excluded
+    #[value(name = "ip_bytes")]
+    IpBytes,
     /// Packets of both directions
     Packets,
     /// Number of records

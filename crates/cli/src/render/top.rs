@@ -43,6 +43,8 @@ pub(crate) struct TopResult {
     pub(crate) record_packets: u64,
     /// Their bytes on the wire.
     pub(crate) record_bytes: u64,
+    /// Their bytes of IP packets.
+    pub(crate) record_ip_bytes: u64,
     /// Time of the first packet, since 1970.
     pub(crate) first_ns: u64,
     /// Time of the last packet.
@@ -98,6 +100,8 @@ pub(crate) struct RowFigures {
     pub(crate) packets: u64,
     /// Bytes on the wire of both directions.
     pub(crate) bytes: u64,
+    /// Bytes of IP packets of both directions, headers included.
+    pub(crate) ip_bytes: u64,
     /// Packets from the host, the initiator, or the sources of the flows.
     pub(crate) packets_sent: u64,
     /// Packets of the other direction.
@@ -127,12 +131,17 @@ pub(crate) struct RestFigures {
     pub(crate) packets: u64,
     /// Their bytes.
     pub(crate) bytes: u64,
+    /// Their bytes of IP packets.
+    pub(crate) ip_bytes: u64,
 }
 
 impl TopResult {
     fn table(&self) -> Vec<[String; 8]> {
-        let share = |bytes: u64| percent(bytes, self.record_bytes);
-        let head = [&key_name(self.by), "flows", "packets", "bytes", "share", "sent", "duration", "rate"];
+        let is_ip = self.sort == SortBy::IpBytes;
+        let (title, all) =
+            if is_ip { ("IP bytes", self.record_ip_bytes) } else { ("bytes", self.record_bytes) };
+        let share = |bytes: u64| percent(bytes, all);
+        let head = [&key_name(self.by), "flows", "packets", title, "share", "sent", "duration", "rate"];
         let mut table = vec![head.map(str::to_owned)];
         for row in &self.rows {
             let last = row.name.rsplit('/').next().unwrap_or_default();
@@ -142,8 +151,8 @@ impl TopResult {
                 name,
                 grouped(row.flows),
                 grouped(row.packets),
-                bytes(row.bytes),
-                share(row.bytes),
+                bytes(if is_ip { row.ip_bytes } else { row.bytes }),
+                share(if is_ip { row.ip_bytes } else { row.bytes }),
                 percent(row.bytes_sent, row.bytes),
                 format!("{:.3} s", row.duration_ns as f64 / 1e9),
                 row.bits_per_second.map_or(String::from("-"), |rate| format!("{}bit/s", scaled(rate))),
@@ -152,8 +161,9 @@ impl TopResult {
         let mut others = |name: String, rest: &RestFigures| {
             let (flows, packets) = (grouped(rest.flows), grouped(rest.packets));
             // Records count for two hosts, so that shares of hosts add up to more than all.
-            let share = if self.by == GroupBy::Host { String::new() } else { share(rest.bytes) };
-            let rest = [name, flows, packets, bytes(rest.bytes), share];
+            let sum = if is_ip { rest.ip_bytes } else { rest.bytes };
+            let share = if self.by == GroupBy::Host { String::new() } else { share(sum) };
+            let rest = [name, flows, packets, bytes(sum), share];
             let [name, flows, packets, sum, share] = rest;
             table.push([name, flows, packets, sum, share, String::new(), String::new(), String::new()]);
         };
@@ -252,6 +262,7 @@ impl Report for TopResult {
             "last_ns",
             "duration_ns",
             "bits_per_second",
+            "ip_bytes",
         ];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for row in &self.rows {
@@ -270,6 +281,7 @@ impl Report for TopResult {
             let mut cells = vec![row.name.clone()];
             cells.extend(numbers.map(|number| number.to_string()));
             cells.push(row.bits_per_second.map_or(String::new(), |rate| rate.to_string()));
+            cells.push(row.ip_bytes.to_string());
             rows.push(cells);
         }
         for (name, rest) in [("(rest)", &self.rest), ("(not told apart)", &self.untold)] {

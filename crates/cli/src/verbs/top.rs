@@ -40,6 +40,7 @@ pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
         flows: totals.flows,
         packets: totals.packets(),
         bytes: totals.bytes(),
+        ip_bytes: totals.ip_bytes,
     };
     let result = TopResult {
         schema: "flowloom/top/1",
@@ -54,6 +55,7 @@ pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
         records_passed_over: looked.filtered.map(|counts| counts.passed_over),
         record_packets: total.packets(),
         record_bytes: total.bytes(),
+        record_ip_bytes: total.ip_bytes,
         first_ns: looked.first_ns,
         last_ns: looked.last_ns,
         groups: told,
@@ -87,6 +89,7 @@ fn row(group: Group, totals: &Totals) -> RowFigures {
         flows: totals.flows,
         packets: totals.packets(),
         bytes: totals.bytes(),
+        ip_bytes: totals.ip_bytes,
         packets_sent: oriented.0[0],
         packets_received: oriented.0[1],
         bytes_sent: oriented.1[0],

@@ -90,6 +90,7 @@ pub(super) struct Totals {
     /// Packets in each direction: from the host or the lower end, from the source, and the reverse.
     packets: [u64; 2],
     bytes: [u64; 2],
+    pub(super) ip_bytes: u64,
     pub(super) first_ns: u64,
     pub(super) last_ns: u64,
     /// The source of the first record, and its start time.
@@ -110,6 +111,7 @@ impl Totals {
     pub(super) fn figure(&self, sort: SortBy) -> u64 {
         match sort {
             SortBy::Bytes => self.bytes(),
+            SortBy::IpBytes => self.ip_bytes,
             SortBy::Packets => self.packets(),
             SortBy::Flows => self.flows,
         }
@@ -141,6 +143,8 @@ impl Totals {
             self.packets[way] = self.packets[way].saturating_add(packets[way]);
             self.bytes[way] = self.bytes[way].saturating_add(bytes[way]);
         }
+        self.ip_bytes =
+            self.ip_bytes.saturating_add(record.ip_bytes).saturating_add(record.reverse_ip_bytes);
         let is_first = self.flows == 0;
         self.flows += 1;
         self.first_ns = if is_first { record.start_ns } else { self.first_ns.min(record.start_ns) };
@@ -158,6 +162,7 @@ impl Totals {
             self.packets[way] = self.packets[way].saturating_add(other.packets[way]);
             self.bytes[way] = self.bytes[way].saturating_add(other.bytes[way]);
         }
+        self.ip_bytes = self.ip_bytes.saturating_add(other.ip_bytes);
         self.flows += other.flows;
     }
 }
