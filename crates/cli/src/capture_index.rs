@@ -18,7 +18,7 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-const MAGIC: &[u8; 8] = b"FLWMIDX1";
+const MAGIC: &[u8; 8] = b"FLWMIDX2";
 /// Target size of a part.
 const PART_BYTES: u64 = 1 << 20;
 /// Maximum number of parts: as many as a set of captures can have.

@@ -1,7 +1,7 @@
 //! Part files: the state of the flows of one part of an input, for merging with other parts.
 //!
 //! ```text
-//!  8 bytes   FLWPART2: the format and its version
+//!  8 bytes   FLWPART3: the format and its version
 //!  4 bytes   length of the header
 //!  …         the header, JSON: application, settings, counts, inputs
 //!  8 bytes   number of records
@@ -28,7 +28,7 @@ use sha2::{Digest, Sha256};
 
 use crate::output::OutputFile;
 
-const MAGIC: &[u8; 8] = b"FLWPART2";
+const MAGIC: &[u8; 8] = b"FLWPART3";
 /// Maximum size of the header.
 const HEADER_BYTES_MAX: u32 = 16 << 20;
 pub(crate) const KEY_BYTES: usize = 48;
