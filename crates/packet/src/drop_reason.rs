@@ -86,6 +86,8 @@ reasons! {
     InterfaceFull = "interface_full";
     /// The interface or its driver dropped the packet before it was captured.
     InterfaceDropped = "interface_dropped";
+    /// A copy of a packet shortly before it, which a source dropped on request.
+    Duplicate = "duplicate";
 }
 
 impl std::fmt::Display for DropReason {
@@ -132,6 +134,7 @@ impl DropReason {
                 | Self::FragmentPoolFull
                 | Self::InterfaceFull
                 | Self::InterfaceDropped
+                | Self::Duplicate
         )
     }
 }

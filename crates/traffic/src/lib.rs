@@ -2,7 +2,8 @@
 //!
 //! [`CaptureSet`](capture::CaptureSet) reads one or many captures. [`MixConfig`](synth::MixConfig)
 //! describes generated traffic, and [`Generated`](synth::Generated) makes it a source.
-//! [`Defrag`](defrag::Defrag) joins fragments of any source. The types of packets come from
+//! [`Defrag`](defrag::Defrag) joins fragments of any source, and [`Dedup`](dedup::Dedup) drops
+//! copies. The types of packets come from
 //! [`packet`].
 //!
 //! # Examples
@@ -49,6 +50,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod capture;
+pub mod dedup;
 pub mod defrag;
 #[cfg(feature = "live")]
 pub mod live;
