@@ -20,6 +20,7 @@ mod inspect;
 mod interrupt;
 mod l7;
 mod limits;
+mod losses;
 mod memory;
 mod outputs;
 mod parts;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use flowloom::traffic::dedup::DedupWindow;
 
 use super::decoding::DecodingOptions;
 use super::parse;
@@ -25,6 +26,11 @@ pub(crate) struct Inspect {
 
     #[command(flatten)]
     pub(crate) decoding: DecodingOptions,
+
+    /// Drop and count packets whose bytes equal those of a packet in the window before: N packets
+    /// with this one, as editcap -D N, or a time such as 50ms, as editcap -w
+    #[arg(long, value_name = "WINDOW", value_parser = parse::from_str::<DedupWindow>)]
+    pub(crate) dedup: Option<DedupWindow>,
 
     /// Idle time that ends a flow, for the flow statistics
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse::seconds)]

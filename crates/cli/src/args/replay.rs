@@ -8,6 +8,7 @@ use clap::builder::ArgPredicate;
 use clap::{ArgGroup, Args, Command, FromArgMatches, ValueEnum};
 use flowloom::engine::Pace;
 use flowloom::tcb_cache::Policy;
+use flowloom::traffic::dedup::DedupWindow;
 
 use crate::part_file::PartNumber;
 use crate::record_view::{Columns, FieldGroups, Where};
@@ -159,6 +160,12 @@ pub(crate) struct Replay {
     #[arg(long)]
     pub(crate) defrag: bool,
 
+    /// Drop and count packets whose bytes equal those of a packet in the window before: N packets
+    /// with this one, as editcap -D N, or a time such as 50ms, as editcap -w; of the packets that
+    /// --filter selects
+    #[arg(long, value_name = "WINDOW", value_parser = parse::from_str::<DedupWindow>, conflicts_with_all = ["save_part", "fragments", "bytes"])]
+    pub(crate) dedup: Option<DedupWindow>,
+
     /// Speed: max, x1 (as recorded), x10, or packets per second
     #[arg(long, value_name = "PACE", default_value = "max", value_parser = parse::pace)]
     pub(crate) speed: Pace,
@@ -211,7 +218,7 @@ pub(crate) struct Replay {
 
     /// Write a row of each packet instead of running an application, as a stream of Arrow: times,
     /// lengths, and what the headers say; to a file or to - for standard output
-    #[arg(long, value_name = "TO", conflicts_with_all = ["flows", "save_part", "write", "rules", "verify", "workers", "defrag", "limit", "iface"])]
+    #[arg(long, value_name = "TO", conflicts_with_all = ["flows", "save_part", "write", "rules", "verify", "workers", "defrag", "dedup", "limit", "iface"])]
     pub(crate) packets: Option<PathBuf>,
 
     /// With --packets: only those of the flows whose keys are in this file, with their bytes; the

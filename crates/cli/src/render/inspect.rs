@@ -53,6 +53,9 @@ pub(crate) struct InspectResult {
     peak_packets_per_second: u64,
     /// Packets with a flow key, by protocol.
     layers: Layers,
+    /// Packets that --dedup dropped, which count nowhere else; absent without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) duplicates: Option<u64>,
     /// Flows: distinct keys.
     flows: u64,
     /// Number of flows if an idle time longer than `timeout_ns` ends a flow.
@@ -218,6 +221,7 @@ impl InspectResult {
             size_p95: profile.size_p95,
             peak_packets_per_second: profile.peak_packets_per_second,
             layers: profile.layers,
+            duplicates: None,
             flows: profile.flows,
             flows_by_timeout: profile.flows_by_timeout,
             timeout_ns: arguments.timeout,
@@ -289,6 +293,9 @@ impl InspectResult {
             bytes(self.bytes_on_wire),
             counted(self.cut_packets, "packet")
         ));
+        if let Some(duplicates) = self.duplicates {
+            lines.push(format!("Duplicates  {} dropped", counted(duplicates, "packet")));
+        }
         let layers = &self.layers;
         let share = |packets| percent(packets, self.packets);
         lines.push(format!(

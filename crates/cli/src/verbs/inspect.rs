@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use flowloom::cpu::topology::Topology;
 use flowloom::engine::Control;
-use flowloom::packet::{EncapsulationCounts, Fill, PacketBatch, PacketSource, decode};
+use flowloom::packet::{DropReason, EncapsulationCounts, Fill, PacketBatch, PacketSource, decode};
 use flowloom::traffic::capture::{CaptureOptions, CaptureSet, Input, SetOptions, UnpackLimits};
+use flowloom::traffic::dedup::Dedup;
 use sha2::{Digest, Sha256};
 
 use crate::args::Common;
@@ -43,11 +44,19 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
     let options = arguments.decoding.options()?;
     let mut counts = EncapsulationCounts::default();
     let mut batch = PacketBatch::new();
+    let mut deduplicated;
+    let reader: &mut dyn PacketSource = match arguments.dedup {
+        Some(window) => {
+            deduplicated = Dedup::new(&mut source, window);
+            &mut deduplicated
+        }
+        None => &mut source,
+    };
     let mut left = arguments.limit.unwrap_or(u64::MAX);
     let mut number = 0;
     let mut fault = None;
     while left > 0 && !control.is_stopped() {
-        match source.next_batch(&mut batch) {
+        match reader.next_batch(&mut batch) {
             Ok(Fill::Packets) => {}
             Ok(Fill::Starved) => continue,
             Ok(Fill::End) => break,
@@ -72,6 +81,7 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
         }
     }
     drop(progress);
+    let duplicates = arguments.dedup.map(|_| reader.withheld().of(DropReason::Duplicate));
     if left == 0 {
         source.check_decodable()?;
     }
@@ -92,8 +102,9 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
     let interrupted = control.is_stopped();
     let caches = Topology::read().map_or(0, |topology| topology.caches.level3_bytes);
     let profile = profiler.finish(arguments.top);
-    let result =
+    let mut result =
         InspectResult::new(files, &profile, &counts, arguments, caches, interrupted, fault.clone());
+    result.duplicates = duplicates;
     let mut partial = false;
     for notice in source.notices() {
         partial |= notice.is_partial_input();

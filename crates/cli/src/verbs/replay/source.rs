@@ -9,6 +9,7 @@ use flowloom::traffic::capture::{
     CaptureError, CapturePart, CaptureParts, CaptureSet, FileSummary, Input, Notice, SetOptions,
     SetProgress, SetSummary,
 };
+use flowloom::traffic::dedup::{Dedup, DedupWindow};
 use flowloom::traffic::defrag::{Defrag, DefragLimits};
 
 use super::interface::Interface;
@@ -166,13 +167,19 @@ impl PacketSource for Source {
     }
 }
 
-/// Returns the source, wrapped in defragmentation with these decoding options if requested.
+/// Returns the source without copies, and wrapped in defragmentation with these decoding options,
+/// if requested.
 pub(super) fn feed<'a>(
     source: &'a mut (impl PacketSource + Send),
+    dedup: Option<DedupWindow>,
     defrag: Option<DecodeOptions>,
 ) -> Box<dyn PacketSource + Send + 'a> {
+    let source: Box<dyn PacketSource + Send + 'a> = match dedup {
+        Some(window) => Box::new(Dedup::new(source, window)),
+        None => Box::new(source),
+    };
     match defrag {
         Some(decode) => Box::new(Defrag::new(source, decode, DefragLimits::default())),
-        None => Box::new(source),
+        None => source,
     }
 }
