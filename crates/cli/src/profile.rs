@@ -145,8 +145,14 @@ impl Profiler {
         }
     }
 
-    /// Adds a packet and its decoding result.
-    pub(crate) fn add(&mut self, raw: &RawPacket, bytes: &[u8], decoded: Result<&Headers, DropReason>) {
+    /// Adds a packet with its decoding result and its bytes on the wire in its flow.
+    pub(crate) fn add(
+        &mut self,
+        raw: &RawPacket,
+        bytes: &[u8],
+        decoded: Result<&Headers, DropReason>,
+        wire: u32,
+    ) {
         self.packets += 1;
         self.bytes_on_wire += u64::from(raw.wire_bytes);
         self.bytes_captured += u64::from(raw.captured_bytes);
@@ -159,7 +165,7 @@ impl Profiler {
         match decoded {
             Ok(headers) => {
                 self.layer(headers, bytes);
-                self.flow(headers.key, time_ns, raw.wire_bytes);
+                self.flow(headers.key, time_ns, wire);
             }
             Err(reason) => {
                 self.dropped.count(reason);

@@ -66,7 +66,8 @@ pub(crate) fn oracle<A: App>(
             headers.key = key;
             headers.interface = raw.interface;
             let view =
-                PacketView::new(bytes, headers, now, raw.wire_bytes).with_fragments(block.open().fragments);
+                PacketView::new(bytes, headers, now, headers.possible_wire_bytes(bytes, raw.wire_bytes))
+                    .with_fragments(block.open().fragments);
             let Some((last_seen, flow)) = open.get_mut(&key) else {
                 app.on_packet(&view, &mut open.entry(key).or_insert((now, A::Flow::default())).1);
                 continue;

@@ -68,6 +68,48 @@ fn losses_of_interfaces_stand_in_reports_and_records() {
 }
 
 #[test]
+fn impossible_lengths_are_bounded_and_told() {
+    let folder = Folder::new();
+    let mut long = udp_frame(1000);
+    long[16..18].copy_from_slice(&1400_u16.to_be_bytes());
+    let mut file = pcap_header(1);
+    file.extend(pcap_record(1, 46, 46, &udp_frame(1000)));
+    file.extend(pcap_record(2, 46, 46, &long));
+    file.extend(pcap_record(3, 46, 4_000_000_000, &udp_frame(1000)));
+    file.extend(pcap_record(4, 46, 262_144, &udp_frame(1000)));
+    let path = folder.write("lengths.pcap", &file);
+    let flows = folder.path("flows.csv");
+    for layout in LAYOUTS {
+        let document = replay(
+            &[&[&path, "--flows", &flows, "--columns", "bytes,ip_bytes", "--fields", "splt"], layout]
+                .concat(),
+        );
+        let records = std::fs::read_to_string(&flows).unwrap();
+        assert_eq!(records.lines().nth(1), Some("184,128,32 32 32 32"), "{layout:?}");
+        assert_eq!(document["ip_beyond_frame"]["first_packets"], serde_json::json!([2]));
+        assert_eq!(document["wire_impossible"]["first_packets"], serde_json::json!([3, 4]));
+        assert_eq!(number(&document, "bytes_on_wire"), 4_000_262_236, "as stated");
+    }
+    let beyond = "IP length beyond the frame, which bounds it: 1   first: packet 2";
+    let wire = "length on the wire beyond any frame, which ends with its IP packet: 2   first: packet 3";
+    for verb in ["replay", "inspect"] {
+        flowloom([verb, &path]).ends(0).shows(&[beyond, wire]);
+    }
+    for sort in ["bytes", "ip_bytes"] {
+        let top =
+            flowloom(["top", &path, "--sort", sort, "--format", "json"]).ends(0).says(&[beyond, wire]);
+        let row = &top.json()["rows"][0];
+        assert_eq!([number(row, "bytes"), number(row, "ip_bytes")], [184, 128]);
+    }
+    // A copy has the possible length, with the details of its packets.
+    let copy = folder.path("copy.pcapng");
+    for layout in LAYOUTS {
+        replay(&[&[&path, "--write", &copy, "--app", "null"], layout].concat());
+        assert_eq!(number(&replay(&[&copy]), "bytes_on_wire"), 184, "{layout:?}");
+    }
+}
+
+#[test]
 fn a_run_over_a_cut_input_is_not_complete() {
     let folder = Folder::new();
     let whole = pcap(100);

@@ -10,7 +10,7 @@ use crate::decode::{
 };
 use crate::drop_reason::DropReason;
 use crate::link::LinkType;
-use crate::view::Headers;
+use crate::view::{Headers, TRAILER_BYTES_MAX};
 
 /// Number of first packet numbers that each count keeps.
 pub const FIRST_PACKETS_MAX: usize = 4;
@@ -107,7 +107,8 @@ pub struct EncapsulationCounts {
     unknown: BTreeMap<Unknown, Tally>,
     other_unknown: u64,
     no_key: BTreeMap<DropReason, Tally>,
-    pub(crate) ip_beyond_frame: Tally,
+    ip_beyond_frame: Tally,
+    wire_impossible: Tally,
 }
 
 impl EncapsulationCounts {
@@ -137,18 +138,37 @@ impl EncapsulationCounts {
         self.explain(number, link, bytes, options);
     }
 
-    /// Counts packet `number` if its IP packet states more bytes than its frame has: the captured
-    /// bytes, or those on the wire if more.
+    /// Counts packet `number` if its IP packet states more bytes than its frame has, or its record
+    /// more than a frame of the packet can have. Returns the bytes on the wire, which in the second
+    /// case are those up to the end of the IP packet.
     #[inline(always)]
-    pub fn look_at_length(&mut self, number: u64, headers: &Headers, captured: u32, wire: u32) {
-        if headers.payload_offset.saturating_add(headers.payload_bytes) > wire.max(captured) {
-            self.count_beyond(number);
+    pub fn look_at_length(&mut self, number: u64, headers: &Headers, bytes: &[u8], wire: u32) -> u32 {
+        let end = headers.payload_offset.saturating_add(headers.payload_bytes);
+        // One comparison for the usual packet: the frame ends with the IP packet or soon after it.
+        if wire.wrapping_sub(end) <= TRAILER_BYTES_MAX {
+            return wire;
         }
+        self.look_at_odd_length(number, headers, bytes, [wire, end])
     }
 
     #[cold]
-    fn count_beyond(&mut self, number: u64) {
-        self.ip_beyond_frame.count(number);
+    #[inline(never)]
+    fn look_at_odd_length(
+        &mut self,
+        number: u64,
+        headers: &Headers,
+        bytes: &[u8],
+        [wire, end]: [u32; 2],
+    ) -> u32 {
+        if end as usize > bytes.len().max(wire as usize) {
+            self.ip_beyond_frame.count(number);
+            return wire;
+        }
+        let possible = headers.possible_wire_bytes(bytes, wire);
+        if possible != wire {
+            self.wire_impossible.count(number);
+        }
+        possible
     }
 
     #[cold]
@@ -228,6 +248,7 @@ impl EncapsulationCounts {
         }
         self.other_unknown += later.other_unknown;
         self.ip_beyond_frame.append(&later.ip_beyond_frame, before);
+        self.wire_impossible.append(&later.wire_impossible, before);
         for (reason, tally) in &later.no_key {
             self.no_key.entry(*reason).or_default().append(tally, before);
         }
@@ -236,6 +257,12 @@ impl EncapsulationCounts {
     /// Returns the packets whose IP length exceeds their frame.
     pub fn ip_beyond_frame(&self) -> &Tally {
         &self.ip_beyond_frame
+    }
+
+    /// Returns the packets whose record states more bytes on the wire than a frame of theirs can
+    /// have.
+    pub fn wire_impossible(&self) -> &Tally {
+        &self.wire_impossible
     }
 
     /// Returns the packets without a flow key, by reason.
@@ -342,10 +369,10 @@ impl Census {
         decoded
     }
 
-    /// Counts the packet as [`EncapsulationCounts::look_at_length`] does.
+    /// Works as [`EncapsulationCounts::look_at_length`] does.
     #[inline(always)]
-    pub fn look_at_length(&mut self, number: u64, headers: &Headers, captured: u32, wire: u32) {
-        self.counts.look_at_length(number, headers, captured, wire);
+    pub fn look_at_length(&mut self, number: u64, headers: &Headers, bytes: &[u8], wire: u32) -> u32 {
+        self.counts.look_at_length(number, headers, bytes, wire)
     }
 
     /// Adds the counts of packets that follow the first `before` packets, and whose numbers begin

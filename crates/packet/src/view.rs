@@ -6,6 +6,12 @@ use crate::arena::Fragments;
 use crate::frame::Frame;
 use crate::interface::InterfaceName;
 
+/// Maximum number of bytes between the ends of an IP packet and of its frame, or of the fragments
+/// that a source joined.
+pub(crate) const TRAILER_BYTES_MAX: u32 = 128 << 10;
+/// Maximum length of a frame whose IP packet states none: twice what offloading builds.
+const OPEN_BYTES_MAX: u32 = 1 << 20;
+
 /// The decoder's result for a packet. Offsets count from the first captured byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -70,6 +76,24 @@ impl Headers {
             payload_offset: 0,
             payload_bytes: 0,
         }
+    }
+
+    /// Returns the length on the wire of the packet with these captured bytes: what its record
+    /// states, unless no frame of its IP packet can be that long. Then the frame ends with the IP
+    /// packet, or with the captured bytes if they are more.
+    #[inline]
+    #[must_use]
+    pub fn possible_wire_bytes(&self, bytes: &[u8], wire: u32) -> u32 {
+        let captured = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let end = self.payload_offset.saturating_add(self.payload_bytes).max(captured);
+        if wire <= end.saturating_add(TRAILER_BYTES_MAX) {
+            return wire;
+        }
+        // A packet built by offloading may state no length, so that its end is that of the record.
+        let length_at =
+            self.network_offset as usize + if self.key.family() == IpFamily::V4 { 2 } else { 4 };
+        let is_open = bytes.get(length_at..length_at + 2).is_none_or(|length| length == [0; 2]);
+        if is_open && wire <= OPEN_BYTES_MAX { wire } else { end }
     }
 
     /// Returns the five-tuple as on the wire. That of an
@@ -142,8 +166,13 @@ impl<'a> PacketView<'a> {
     /// has, ends with the frame.
     #[inline(always)]
     pub fn ip_bytes(&self) -> u32 {
-        let frame = self.wire_bytes.max(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
-        self.stated_ip_bytes().min(frame.saturating_sub(self.headers.network_offset))
+        let (stated, begin) = (self.stated_ip_bytes(), self.headers.network_offset);
+        if stated.saturating_add(begin) <= self.wire_bytes {
+            return stated;
+        }
+        stated.min(
+            self.wire_bytes.max(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX)).saturating_sub(begin),
+        )
     }
 
     #[inline(always)]
@@ -230,11 +259,44 @@ mod tests {
                 // A record that states fewer bytes than it has.
                 assert_eq!(ip_bytes(20), u32::try_from(end).unwrap() - 14);
                 let mut counts = crate::EncapsulationCounts::default();
-                for (number, wire) in [(1, whole + 14), (2, 200), (3, 4000)] {
-                    counts.look_at_length(number, &headers, u32::try_from(end).unwrap(), wire);
-                }
-                assert_eq!(counts.ip_beyond_frame().first_packets, [1, 2]);
+                let bounded = [whole + 14, 200, 4000].map(|wire| {
+                    let number = u64::from(wire);
+                    counts.look_at_length(number, &headers, bytes, wire)
+                });
+                assert_eq!(bounded, [whole + 14, 200, 4000]);
+                assert_eq!(counts.ip_beyond_frame().first_packets, [u64::from(whole) + 14, 200]);
                 assert_eq!(crate::EncapsulationCounts::from_lines(&counts.to_lines()), Some(counts));
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_is_not_much_longer_than_its_ip_packet() {
+        let query = frames::ipv4(17, &frames::udp(1000, 53, &[7; 1000]));
+        let six = frames::ipv6(17, &frames::udp(1000, 53, &[7; 1000]));
+        for (ether_type, mut packet, at) in [(0x0800, query, 2), (0x86DD, six, 4)] {
+            let end = u32::try_from(packet.len() + 14).unwrap();
+            for is_open in [false, true] {
+                if is_open {
+                    packet[at..at + 2].fill(0);
+                }
+                let frame = frames::ethernet(ether_type, &packet);
+                for captured in [80, frame.len()] {
+                    let bytes = &frame[..captured];
+                    let headers = decode(LinkType::ETHERNET, bytes, DecodeOptions::default()).unwrap();
+                    let mut counts = crate::EncapsulationCounts::default();
+                    let wires = [end, end + 60, 100_000, 600_000, 5_000_000, 4_000_000_000];
+                    let bounded =
+                        wires.map(|wire| counts.look_at_length(u64::from(wire), &headers, bytes, wire));
+                    let possible = if is_open { u32::try_from(captured).unwrap() } else { end };
+                    let impossible = if is_open { 4 } else { 3 };
+                    let mut expected = wires;
+                    expected[impossible..].fill(possible);
+                    assert_eq!(bounded, expected, "{is_open} {captured}");
+                    let first = wires[impossible..].iter().map(|&wire| wire.into()).collect::<Vec<u64>>();
+                    assert_eq!(counts.wire_impossible().first_packets, first);
+                    assert_eq!(crate::EncapsulationCounts::from_lines(&counts.to_lines()), Some(counts));
+                }
             }
         }
     }

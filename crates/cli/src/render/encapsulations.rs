@@ -64,6 +64,10 @@ pub(crate) struct Encapsulations {
     /// Packets whose IP length exceeds their frame, which bounds their IP bytes; absent without.
     #[serde(skip_serializing_if = "Option::is_none")]
     ip_beyond_frame: Option<Figures>,
+    /// Packets that state more bytes on the wire than a frame of theirs can have. In flows and
+    /// records they end with the IP packet. Absent without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wire_impossible: Option<Figures>,
 }
 
 impl Encapsulations {
@@ -87,13 +91,15 @@ impl Encapsulations {
                 figures: figures(tally),
             })
             .collect();
+        let some = |tally: &Tally| (tally.packets > 0).then(|| figures(tally));
         tunnel_not_followed.sort_by_key(|entry| std::cmp::Reverse(entry.figures.packets));
         Self {
             followed: counts.followed().map(|(name, tally)| (name, figures(tally))).collect(),
             tunnel_not_followed,
             unknown,
             unknown_others: counts.other_unknown(),
-            ip_beyond_frame: Some(counts.ip_beyond_frame()).filter(|tally| tally.packets > 0).map(figures),
+            ip_beyond_frame: some(counts.ip_beyond_frame()),
+            wire_impossible: some(counts.wire_impossible()),
         }
     }
 
@@ -109,17 +115,20 @@ impl Encapsulations {
             parts.push(format!("{} in tunnels that cannot be followed (--why)", counted(others, "packet")));
         }
         let tunnels = (!parts.is_empty()).then(|| format!("Tunnels     {}", parts.join("   ")));
-        tunnels.into_iter().chain(self.length_line()).collect()
+        tunnels.into_iter().chain(self.length_lines()).collect()
     }
 
-    /// Returns the line about impossible IP lengths.
-    fn length_line(&self) -> Option<String> {
-        self.ip_beyond_frame.as_ref().map(|figures| {
-            format!(
-                "Noted       IP length beyond the frame, which bounds it: {}   first: packet {}",
-                grouped(figures.packets),
-                figures.first_packets.first().copied().unwrap_or_default()
-            )
+    /// Returns lines about impossible lengths.
+    pub(crate) fn length_lines(&self) -> impl Iterator<Item = String> {
+        [
+            ("IP length beyond the frame, which bounds it", &self.ip_beyond_frame),
+            ("length on the wire beyond any frame, which ends with its IP packet", &self.wire_impossible),
+        ]
+        .into_iter()
+        .filter_map(|(what, figures)| {
+            let Figures { packets, first_packets } = figures.as_ref()?;
+            let first = first_packets.first().copied().unwrap_or_default();
+            Some(format!("Noted       {what}: {}   first: packet {first}", grouped(*packets)))
         })
     }
 
@@ -156,7 +165,7 @@ impl Encapsulations {
         if self.unknown_others > 0 {
             lines.push(format!("            other numbers: {}", counted(self.unknown_others, "packet")));
         }
-        lines.extend(self.length_line());
+        lines.extend(self.length_lines());
         lines
     }
 }

@@ -74,10 +74,11 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
             let decoded = decode(raw.link, bytes, options);
             number += 1;
             counts.look(number, raw.link, bytes, options, decoded.as_ref());
-            if let Ok(headers) = &decoded {
-                counts.look_at_length(number, headers, raw.captured_bytes, raw.wire_bytes);
-            }
-            profiler.add(raw, bytes, decoded.as_ref().map_err(|&reason| reason));
+            let wire = match &decoded {
+                Ok(headers) => counts.look_at_length(number, headers, bytes, raw.wire_bytes),
+                Err(_) => raw.wire_bytes,
+            };
+            profiler.add(raw, bytes, decoded.as_ref().map_err(|&reason| reason), wire);
         }
     }
     drop(progress);

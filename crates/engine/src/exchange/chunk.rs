@@ -129,7 +129,7 @@ impl Chunk {
                 let block = run.block.bytes();
                 let at = run.packets.start;
                 let mut into = Lists { by_shard: lists, losses, index };
-                for (number, raw) in (at as u64..).zip(&packets[run.packets.clone()]) {
+                for (number, raw) in (at as u64..).zip(&mut packets[run.packets.clone()]) {
                     into.admit(how.decoder, (number, raw), block, run.pass);
                 }
             }
@@ -162,7 +162,7 @@ impl Chunk {
             let mut ahead = batch.lookahead();
             let losses = self.losses.get_mut().unwrap_or_else(PoisonError::into_inner);
             let mut into = Lists { by_shard: &mut self.lists, losses, index };
-            for (number, raw) in (from..).zip(&batch.packets) {
+            for (number, raw) in (from..).zip(&mut batch.packets) {
                 ahead.request(open);
                 self.stamps.push(raw.time_ns);
                 into.admit(how.decoder, (number, raw), open, batch.pass);
@@ -282,15 +282,19 @@ struct Lists<'a> {
 }
 
 impl Lists<'_> {
+    /// A packet with an impossible length on the wire gets a possible one.
     #[inline(always)]
-    fn admit(&mut self, decoder: &Decoder, (number, raw): (u64, &RawPacket), block: &[u8], pass: u32) {
+    fn admit(&mut self, decoder: &Decoder, (number, raw): (u64, &mut RawPacket), block: &[u8], pass: u32) {
         let Self { by_shard, losses, index } = self;
+        let mut wire = raw.wire_bytes;
         let admitted =
             decoder.admit((number, raw), block, pass, &mut losses.census, |headers, hash, place| {
+                wire = place.wire;
                 let packet = PacketRef::packet(hash.table, place, raw.link).in_run(*index);
                 let shard = shard_of(hash, by_shard.len());
                 by_shard[shard].push(PacketDescriptor::words(packet, headers));
             });
+        raw.wire_bytes = wire;
         if let Err(reason) = admitted {
             losses.refuse(reason, raw.link);
         }

@@ -266,8 +266,8 @@ impl Decoder {
         headers.key = headers.key.with_pass(pass);
         headers.interface = raw.interface;
         let hash = self.hasher.hash(&headers.key);
-        let RawPacket { position, captured_bytes: captured, wire_bytes: wire, time_ns, .. } = *raw;
-        census.look_at_length(number + 1, &headers, captured, wire);
+        let RawPacket { position, captured_bytes: captured, wire_bytes, time_ns, .. } = *raw;
+        let wire = census.look_at_length(number + 1, &headers, bytes, wire_bytes);
         to(&headers, hash, PacketPlace { position, time_ns, captured, wire, number });
         Ok(())
     }

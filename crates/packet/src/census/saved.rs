@@ -7,6 +7,7 @@
 //! no_key not_ip 9 1,8              reason, …
 //! others 5
 //! ip_beyond_frame 2 7,8           packets, first packet numbers
+//! wire_impossible 1 9
 //! ```
 
 use super::{EncapsulationCounts, FIRST_PACKETS_MAX, NotFollowed, Tally, UNKNOWN_MAX};
@@ -41,9 +42,11 @@ impl EncapsulationCounts {
         });
         let no_key = self.no_key.iter().map(|(reason, tally)| format!("no_key {reason} {tally}"));
         let others = (self.other_unknown > 0).then(|| format!("others {}", self.other_unknown));
-        let beyond = &self.ip_beyond_frame;
-        let beyond = (beyond.packets > 0).then(|| format!("ip_beyond_frame {beyond}"));
-        followed.chain(left).chain(unknown).chain(no_key).chain(others).chain(beyond).collect()
+        let lengths =
+            [("ip_beyond_frame", &self.ip_beyond_frame), ("wire_impossible", &self.wire_impossible)];
+        let lengths = lengths.into_iter().filter(|(_, tally)| tally.packets > 0);
+        let lengths = lengths.map(|(name, tally)| format!("{name} {tally}"));
+        followed.chain(left).chain(unknown).chain(no_key).chain(others).chain(lengths).collect()
     }
 
     /// Reads counts from lines of text. Returns `None` if a line is none of
@@ -71,6 +74,7 @@ impl EncapsulationCounts {
                     counts.no_key.insert(reason_of(reason)?, tally(packets, first)?);
                 }
                 ["ip_beyond_frame", packets, first] => counts.ip_beyond_frame = tally(packets, first)?,
+                ["wire_impossible", packets, first] => counts.wire_impossible = tally(packets, first)?,
                 ["others", packets] => counts.other_unknown = packets.parse().ok()?,
                 _ => return None,
             }

@@ -116,7 +116,8 @@ impl Cursor {
             let is_back =
                 packet.time_ns < time_ns && packet.time_ns < self.latest_ns && time_ns <= latest_ns;
             (packet.time_ns == time_ns || is_back)
-                && packet.wire_bytes == wire_bytes
+                // A run bounds impossible lengths.
+                && packet.wire_bytes >= wire_bytes
                 && packet.bytes_in(block.bytes()) == bytes
         })
     }

@@ -322,8 +322,9 @@ impl Scan {
             for raw in &batch.packets {
                 let bytes = raw.bytes_in(block.bytes());
                 if let Ok(headers) = decode(raw.link, bytes, self.decode) {
-                    let view = PacketView::new(bytes, headers, raw.time_ns, raw.wire_bytes);
-                    take(&view, &Released::new(bytes, raw.wire_bytes, raw.time_ns, raw.link))?;
+                    let wire = headers.possible_wire_bytes(bytes, raw.wire_bytes);
+                    let view = PacketView::new(bytes, headers, raw.time_ns, wire);
+                    take(&view, &Released::new(bytes, wire, raw.time_ns, raw.link))?;
                 }
             }
         }

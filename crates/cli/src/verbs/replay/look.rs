@@ -17,6 +17,7 @@ use crate::args::replay::Replay;
 use crate::exit::{Failure, check_decodable};
 use crate::progress::{Progress, label};
 use crate::record_view::FilterCounts;
+use crate::render::encapsulations::Encapsulations;
 use crate::render::reasons::NoResult;
 use crate::render::{counted, warn, warn_of};
 use crate::signals::stop_on_signals;
@@ -79,6 +80,10 @@ pub(crate) fn look(
     for notice in source.notices() {
         warn_of(notice, arguments.strict, common);
     }
+    let lengths: Vec<String> = Encapsulations::new(&report.input.encapsulations).length_lines().collect();
+    for line in &lengths {
+        warn(line.trim_start_matches("Noted       "), common);
+    }
     Ok(Looked {
         packets: report.input.packets,
         passed_over,
@@ -87,7 +92,7 @@ pub(crate) fn look(
         filtered: shown.view.counts(),
         first_ns: report.input.first_ns,
         last_ns: report.input.last_ns,
-        notices: source.notices().iter().map(ToString::to_string).collect(),
+        notices: source.notices().iter().map(ToString::to_string).chain(lengths).collect(),
         is_partial: source.notices().iter().any(Notice::is_partial_input),
         interrupted: report.interrupted,
         fault: report.fault.as_ref().map(ToString::to_string),
