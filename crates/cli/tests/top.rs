@@ -1,6 +1,6 @@
 //! `flowloom top`: sums of records, compared with the records themselves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -116,6 +116,40 @@ fn conversations_have_an_initiator_a_duration_and_a_rate() {
             assert!((rate * duration / (bytes * 8e9) - 1.0).abs() < 1e-9, "{name}");
         }
     }
+}
+
+#[test]
+fn sources_have_the_distinct_destinations_and_ports_of_their_records() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--flows", "200", "--packets", "4000"]);
+    let mut targets: BTreeMap<String, [BTreeSet<String>; 2]> = BTreeMap::new();
+    for record in records(&folder, &trace) {
+        let [peers, ports] = targets.entry(text(&record, "source")).or_default();
+        peers.insert(text(&record, "destination"));
+        if ["tcp", "udp"].contains(&&*text(&record, "protocol_name")) {
+            ports.insert(format!(
+                "{}/{}",
+                text(&record, "protocol_name"),
+                number(&record, "destination_port")
+            ));
+        }
+    }
+    for workers in ["1", "2"] {
+        let of = ["--by", "source", "--sort", "peers", "-n", "0", "--workers", workers];
+        let document = top(&[&[&*trace], &of[..]].concat());
+        let rows = document["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), targets.len());
+        assert!(rows.is_sorted_by_key(|row| std::cmp::Reverse(number(row, "peers"))));
+        for row in rows {
+            let [peers, ports] = &targets[&text(row, "name")];
+            let found = [number(row, "peers"), number(row, "ports")];
+            assert_eq!(found, [peers, ports].map(|set| set.len() as u64), "{row:#}");
+            assert_eq!(row["targets_bounded"], false);
+        }
+    }
+    let shown = flowloom(["top", &trace, "--by", "source", "--groups-max", "20"]).ends(0);
+    assert!(shown.text().contains("peers") && shown.text().contains('≥'), "{}", shown.text());
+    flowloom(["top", &trace, "--sort", "ports"]).ends(2).says(&["add --by source"]);
 }
 
 #[test]

@@ -14,6 +14,7 @@ Examples:
   flowloom top edge.pcap                                        the hosts with the most bytes
   flowloom top edge.pcap --by conversation -n 20                conversations with duration and rate
   flowloom top edge.pcap --by port --sort flows --where 'protocol == udp'
+  flowloom top edge.pcap --by source --sort peers               who scans: sources by destinations
   flowloom top edge.pcap --by hierarchy                         bytes by IP version, protocol and port
   flowloom top edge.pcap --by l7                                bytes by application protocol
   flowloom top edge.pcap --by pair --format csv > pairs.csv")]
@@ -34,7 +35,8 @@ pub(crate) struct Top {
     pub(crate) count: usize,
 
     /// Maximum number of separate hosts, pairs, ports or conversations; all others are added up in
-    /// one row
+    /// one row. With --by source also of all their destinations and ports together, beyond which
+    /// their numbers are lower bounds
     #[arg(long, value_name = "N", default_value = "4M", value_parser = parse::positive)]
     pub(crate) groups_max: u64,
 
@@ -53,6 +55,8 @@ pub(crate) struct Top {
 pub(crate) enum GroupBy {
     /// Address: each record counts for both of its ends
     Host,
+    /// Address of the source, with the numbers of its destinations and of their ports: who scans?
+    Source,
     /// The two addresses of a record
     Pair,
     /// Protocol and port of the destination
@@ -79,4 +83,8 @@ pub(crate) enum SortBy {
     Packets,
     /// Number of records
     Flows,
+    /// With --by source: number of destinations
+    Peers,
+    /// With --by source: number of destination ports, by protocol
+    Ports,
 }

@@ -118,6 +118,19 @@ pub(crate) struct RowFigures {
     pub(crate) duration_ns: u64,
     /// Bits of both directions divided by the duration; null if the duration is 0.
     pub(crate) bits_per_second: Option<f64>,
+    #[serde(flatten)]
+    pub(crate) targets: Option<TargetFigures>,
+}
+
+/// What a source sends to; only with --by source.
+#[derive(Debug, JsonSchema, Serialize)]
+pub(crate) struct TargetFigures {
+    /// Distinct destinations.
+    pub(crate) peers: u64,
+    /// Distinct destination ports, by protocol.
+    pub(crate) ports: u64,
+    /// Whether both are lower bounds, because the limit of --groups-max was reached.
+    pub(crate) targets_bounded: bool,
 }
 
 /// Sums of several groups.
@@ -141,9 +154,22 @@ impl TopResult {
         let (title, all) =
             if is_ip { ("IP bytes", self.record_ip_bytes) } else { ("bytes", self.record_bytes) };
         let share = |bytes: u64| percent(bytes, all);
-        let head = [&key_name(self.by), "flows", "packets", title, "share", "sent", "duration", "rate"];
+        // Sources have their targets in place of what others have.
+        let is_source = self.by == GroupBy::Source;
+        let last = if is_source { ["peers", "ports", "duration"] } else { ["sent", "duration", "rate"] };
+        let head = [&key_name(self.by), "flows", "packets", title, "share", last[0], last[1], last[2]];
         let mut table = vec![head.map(str::to_owned)];
         for row in &self.rows {
+            let duration = format!("{:.3} s", row.duration_ns as f64 / 1e9);
+            let [sent, duration, rate] = if let Some(targets) = &row.targets {
+                let least = if targets.targets_bounded { "≥ " } else { "" };
+                let [peers, ports] =
+                    [targets.peers, targets.ports].map(|count| format!("{least}{}", grouped(count)));
+                [peers, ports, duration]
+            } else {
+                let rate = row.bits_per_second.map(|rate| format!("{}bit/s", scaled(rate)));
+                [percent(row.bytes_sent, row.bytes), duration, rate.unwrap_or_else(|| String::from("-"))]
+            };
             let last = row.name.rsplit('/').next().unwrap_or_default();
             let name =
                 if row.depth > 0 { format!("{}{last}", "  ".repeat(row.depth)) } else { row.name.clone() };
@@ -153,9 +179,9 @@ impl TopResult {
                 grouped(row.packets),
                 bytes(if is_ip { row.ip_bytes } else { row.bytes }),
                 share(if is_ip { row.ip_bytes } else { row.bytes }),
-                percent(row.bytes_sent, row.bytes),
-                format!("{:.3} s", row.duration_ns as f64 / 1e9),
-                row.bits_per_second.map_or(String::from("-"), |rate| format!("{}bit/s", scaled(rate))),
+                sent,
+                duration,
+                rate,
             ]);
         }
         let mut others = |name: String, rest: &RestFigures| {
@@ -263,6 +289,8 @@ impl Report for TopResult {
             "duration_ns",
             "bits_per_second",
             "ip_bytes",
+            "peers",
+            "ports",
         ];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for row in &self.rows {
@@ -282,6 +310,11 @@ impl Report for TopResult {
             cells.extend(numbers.map(|number| number.to_string()));
             cells.push(row.bits_per_second.map_or(String::new(), |rate| rate.to_string()));
             cells.push(row.ip_bytes.to_string());
+            let targets = row.targets.as_ref();
+            cells.extend(
+                [targets.map(|one| one.peers), targets.map(|one| one.ports)]
+                    .map(|count| count.map_or(String::new(), |count| count.to_string())),
+            );
             rows.push(cells);
         }
         for (name, rest) in [("(rest)", &self.rest), ("(not told apart)", &self.untold)] {

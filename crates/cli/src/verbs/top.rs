@@ -4,10 +4,10 @@ mod groups;
 
 use crate::args::Common;
 use crate::args::replay::{AppName, LayoutName};
-use crate::args::top::{GroupBy, Top};
+use crate::args::top::{GroupBy, SortBy, Top};
 use crate::exit::{Failure, Status};
 use crate::host::Tool;
-use crate::render::top::{RestFigures, RowFigures, TopResult};
+use crate::render::top::{RestFigures, RowFigures, TargetFigures, TopResult};
 use crate::render::{print, say_error};
 
 use super::replay::look;
@@ -23,6 +23,11 @@ pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
         replay.patterns.clone_from(&arguments.patterns);
     } else if !arguments.patterns.is_empty() {
         return Err(Failure::Usage(String::from("--patterns is for --by l7\n  add --by l7")));
+    }
+    if matches!(arguments.sort, SortBy::Peers | SortBy::Ports) && arguments.by != GroupBy::Source {
+        return Err(Failure::Usage(String::from(
+            "--sort peers and --sort ports are for --by source\n  add --by source",
+        )));
     }
     replay.layout = if arguments.workers.is_none() { Some(LayoutName::Inline) } else { None };
     let mut groups = Groups::new(arguments.by, arguments.groups_max);
@@ -98,5 +103,10 @@ fn row(group: Group, totals: &Totals) -> RowFigures {
         last_ns: totals.last_ns,
         duration_ns,
         bits_per_second,
+        targets: matches!(group, Group::Source(_)).then_some(TargetFigures {
+            peers: totals.peers,
+            ports: totals.ports,
+            targets_bounded: totals.has_more,
+        }),
     }
 }

@@ -1,7 +1,7 @@
 //! Sums of records by a common key, in bounded memory.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
 use flowloom::apps::accounting::AccountingRecord;
@@ -13,6 +13,7 @@ use crate::args::top::{GroupBy, SortBy};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Group {
     Host(IpAddr),
+    Source(IpAddr),
     /// The lower address first.
     Pair(IpAddr, IpAddr),
     /// Protocol and port.
@@ -50,7 +51,7 @@ impl Group {
         };
         let family = |is_v6: bool| if is_v6 { "ipv6" } else { "ipv4" };
         match *self {
-            Self::Host(address) => address.to_string(),
+            Self::Host(address) | Self::Source(address) => address.to_string(),
             Self::Pair(low, high) => {
                 let is_low = totals.initiator.is_none_or(|(_, initiator)| initiator.ip() == low);
                 let (one, other) = if is_low { (low, high) } else { (high, low) };
@@ -97,6 +98,11 @@ pub(super) struct Totals {
     initiator: Option<(u64, SocketAddr)>,
     protocol: Option<&'static str>,
     vlan: Option<u16>,
+    /// Distinct destinations of a source, and their ports by protocol.
+    pub(super) peers: u64,
+    pub(super) ports: u64,
+    /// Whether there may be more of them, because the limit was reached.
+    pub(super) has_more: bool,
 }
 
 impl Totals {
@@ -114,6 +120,8 @@ impl Totals {
             SortBy::IpBytes => self.ip_bytes,
             SortBy::Packets => self.packets(),
             SortBy::Flows => self.flows,
+            SortBy::Peers => self.peers,
+            SortBy::Ports => self.ports,
         }
     }
 
@@ -180,12 +188,21 @@ fn ends(record: &AccountingRecord) -> [SocketAddr; 2] {
     if is_low { [low, high] } else { [high, low] }
 }
 
+/// What a source sends to: a host, or a port of a protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Target {
+    Peer(IpAddr),
+    Port(u8, u16),
+}
+
 /// The sums of all groups.
 #[derive(Debug)]
 pub(super) struct Groups {
     by: GroupBy,
     count_max: u64,
     sums: HashMap<Group, Totals>,
+    /// The destinations and the ports of sources.
+    targets: HashSet<(IpAddr, Target)>,
     /// The sums of all records beyond the limit of groups.
     untold: Totals,
     total: Totals,
@@ -198,7 +215,7 @@ impl Groups {
     /// Returns sums for at most `count_max` groups.
     pub(super) fn new(by: GroupBy, count_max: u64) -> Self {
         let (untold, total) = (Totals::default(), Totals::default());
-        Self { by, count_max, sums: HashMap::new(), untold, total }
+        Self { by, count_max, sums: HashMap::new(), targets: HashSet::new(), untold, total }
     }
 
     /// Adds a record to each group that contains it. `label` is its protocol label.
@@ -210,6 +227,13 @@ impl Groups {
                 self.add_to(Group::Host(source), record, false);
                 if destination != source {
                     self.add_to(Group::Host(destination), record, true);
+                }
+            }
+            GroupBy::Source => {
+                self.add_to(Group::Source(source), record, false);
+                self.add_target(source, Target::Peer(destination));
+                if has_ports(protocol) {
+                    self.add_target(source, Target::Port(protocol, record.destination_port));
                 }
             }
             GroupBy::Pair => {
@@ -242,6 +266,19 @@ impl Groups {
             return;
         }
         self.sums.entry(group).or_default().add(record, is_reversed);
+    }
+
+    /// Counts a destination or a port of a source that has a group, once.
+    fn add_target(&mut self, source: IpAddr, target: Target) {
+        let Some(totals) = self.sums.get_mut(&Group::Source(source)) else { return };
+        if self.targets.len() as u64 >= self.count_max {
+            totals.has_more |= !self.targets.contains(&(source, target));
+        } else if self.targets.insert((source, target)) {
+            match target {
+                Target::Peer(_) => totals.peers += 1,
+                Target::Port(..) => totals.ports += 1,
+            }
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -367,6 +404,26 @@ mod tests {
             let (packets, bytes) = totals.oriented(&group);
             assert_eq!([totals.flows, packets[0], packets[1], bytes[0], bytes[1]], sums, "{host}");
         }
+    }
+
+    #[test]
+    fn a_source_has_its_distinct_destinations_and_ports_up_to_the_limit() {
+        let scan = |groups_max| {
+            let mut groups = Groups::new(GroupBy::Source, groups_max);
+            for _ in 0..2 {
+                for (destination, port) in (10..60).flat_map(|host| [(host, 22), (host, 80)]) {
+                    groups.add(&record(1, destination, (5000, port), [1, 0, 40, 0]), None);
+                    groups.add(&record(2, 10, (6000, port + destination as u16), [1, 0, 40, 0]), None);
+                }
+            }
+            let (shown, _) = groups.largest(10, |totals| totals.figure(SortBy::Peers));
+            shown.iter().map(|(_, one)| (one.flows, one.peers, one.ports, one.has_more)).collect::<Vec<_>>()
+        };
+        // The second source reaches the ports from 32 to 81 and from 90 to 139.
+        assert_eq!(scan(1000), [(200, 50, 2, false), (200, 1, 100, false)]);
+        let bounded = scan(30);
+        assert_eq!(bounded.iter().map(|one| one.1 + one.2).sum::<u64>(), 30);
+        assert!(bounded.iter().all(|one| one.3));
     }
 
     #[test]
