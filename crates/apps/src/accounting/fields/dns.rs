@@ -1,4 +1,4 @@
-//! The first question of a DNS flow, and its response code.
+//! The questions and answers of a DNS flow, and the code of the first response.
 
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
@@ -6,8 +6,9 @@ use flowloom_record::{Column, Group, Kind, Value};
 
 use super::application::Reading;
 use super::application::cursor::Cursor;
-use super::application::dns_message::{self, DnsMessage, Question, response_code_name, type_name};
-use super::application::first_messages::{FirstMessages, Message};
+use super::application::dns_message::{self, DnsMessage, response_code_name};
+use super::application::dns_names::DnsNames;
+use super::application::first_messages::{BYTES_MAX, FirstMessages, Message};
 use super::memory::{Content, Held};
 use super::{FieldStore, Fields};
 
@@ -15,44 +16,68 @@ const UDP: u8 = 17;
 /// DNS, multicast DNS, and link-local multicast name resolution.
 const PORTS: [u16; 3] = [53, 5353, 5355];
 
-/// The first question of a flow with port 53, 5353 or 5355, and the code of the first response with
-/// the same identifier.
+/// The questions and answers of a flow with port 53, 5353 or 5355, and the code of the response to
+/// the first question.
 #[derive(Clone, Debug, Default)]
 pub struct Dns {
-    /// The question of the first message with one over UDP.
-    question: Option<Held<Question>>,
-    /// The identifier of that message.
-    id: u16,
+    /// The names of messages over UDP.
+    names: Option<Held<DnsNames>>,
+    /// The identifier of the first message with a question.
+    id: Option<u16>,
     /// The code of its response.
     code: Option<u8>,
-    over_tcp: FirstMessages<DnsMessage>,
+    /// No further names fit.
+    is_full: bool,
+    over_tcp: FirstMessages<DnsStream>,
 }
 
-impl Message for DnsMessage {
+/// The first bytes of a direction of DNS over TCP.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct DnsStream {
+    pub(super) first: DnsMessage,
+    names: DnsNames,
+}
+
+impl Message for DnsStream {
     /// Over TCP, its length precedes a message.
     fn read(bytes: &[u8], is_all: bool) -> Reading<Self> {
         let mut cursor = Cursor::new(bytes);
-        let (Some(length), false) = (cursor.u16(), bytes.is_empty()) else {
+        let mut next = || {
+            let length = usize::from(cursor.u16()?);
+            let message = cursor.up_to(length);
+            Some((message, message.len() == length))
+        };
+        let Some((message, is_whole)) = next() else {
             return if is_all { Reading::Other } else { Reading::More };
         };
-        let rest = cursor.up_to(usize::from(length));
-        match dns_message::read(rest) {
-            Some(message) => Reading::Found(message),
-            None if is_all || rest.len() == usize::from(length) => Reading::Other,
-            None => Reading::More,
+        let Some(first) = dns_message::read(message) else {
+            return if is_all || is_whole { Reading::Other } else { Reading::More };
+        };
+        if !is_all {
+            return Reading::More;
         }
+        let mut names = DnsNames::default();
+        names.add(message, !is_whole);
+        while let Some((message, is_whole)) = next() {
+            names.add(message, !is_whole);
+        }
+        if bytes.len() >= BYTES_MAX {
+            names.mark_cut();
+        }
+        Reading::Found(Self { first, names })
     }
 }
 
-impl Content for DnsMessage {
+impl Content for DnsStream {
     fn heap_bytes(&self) -> usize {
-        self.question.as_ref().map_or(0, Content::heap_bytes)
+        self.first.question.as_ref().map_or(0, |question| question.name.capacity())
+            + self.names.heap_bytes()
     }
 }
 
-impl Content for Question {
+impl Content for DnsNames {
     fn heap_bytes(&self) -> usize {
-        self.name.capacity()
+        self.heap_bytes()
     }
 }
 
@@ -60,41 +85,45 @@ impl Dns {
     #[cold]
     #[inline(never)]
     fn datagram(&mut self, packet: &PacketView<'_>, store: &FieldStore) {
-        let Some(message) = dns_message::read(packet.payload()) else { return };
-        match (&self.question, message.question) {
-            (Some(_), _) => {
-                if self.id == message.id {
-                    self.code = self.code.or(message.response_code);
-                }
-            }
-            (None, Some(question)) => {
-                self.question = Some(Held::new(question, store, packet.time_ns));
-                (self.id, self.code) = (message.id, message.response_code);
-            }
-            (None, None) => {}
+        let payload = packet.payload();
+        let Some(message) = dns_message::read(payload) else { return };
+        if self.id.is_none() && message.question.is_some() {
+            self.id = Some(message.id);
         }
-    }
-
-    fn is_answered(&self) -> bool {
-        self.question.is_some() && self.code.is_some()
-    }
-
-    fn is_dropped(&self) -> bool {
-        self.question.as_ref().is_some_and(Held::is_dropped) || self.over_tcp.is_dropped()
-    }
-
-    /// Returns the question, unless it was dropped, and the response code.
-    fn result(&self) -> Option<(Option<Question>, Option<u8>)> {
-        if let Some(question) = &self.question {
-            return Some((question.get(), self.code));
+        if self.id == Some(message.id) {
+            self.code = self.code.or(message.response_code);
         }
-        let [low, high] = self.over_tcp.messages();
-        // The query, or the response if the query is missing.
-        let mut messages: Vec<DnsMessage> = [low, high].into_iter().flatten().collect();
-        messages.sort_by_key(|message| message.response_code.is_some());
-        let first = messages.iter().find(|message| message.question.is_some())?;
-        let code = messages.iter().filter(|message| message.id == first.id).find_map(|m| m.response_code);
-        Some((first.question.clone(), code))
+        if self.is_full {
+            return;
+        }
+        let time_ns = packet.time_ns;
+        let names = self.names.get_or_insert_with(|| Held::new(DnsNames::default(), store, time_ns));
+        let is_cut = payload.len() < packet.headers.payload_bytes as usize;
+        let is_full = names.change(time_ns, |names| {
+            names.add(payload, is_cut);
+            names.is_full()
+        });
+        self.is_full = is_full.unwrap_or(true);
+    }
+
+    /// Returns the names, unless they were dropped, and the response code.
+    fn result(&self) -> (Option<DnsNames>, Option<u8>) {
+        if let Some(names) = &self.names {
+            return (names.get(), self.code);
+        }
+        let mut streams: Vec<DnsStream> = self.over_tcp.messages().into_iter().flatten().collect();
+        // The queries come first.
+        streams.sort_by_key(|stream| stream.first.response_code.is_some());
+        let asked = streams.iter().map(|stream| &stream.first).find(|first| first.question.is_some());
+        let code = asked.and_then(|asked| {
+            let mut same = streams.iter().map(|stream| &stream.first).filter(|first| first.id == asked.id);
+            same.find_map(|first| first.response_code)
+        });
+        let names = streams.into_iter().map(|stream| stream.names).reduce(|mut names, other| {
+            names.append(&other);
+            names
+        });
+        (names, code)
     }
 }
 
@@ -106,7 +135,15 @@ impl Fields for Dns {
     const COLUMNS: &'static [Column] = &[
         column("dns_query", "The name of the first DNS question, on port 53, 5353 or 5355."),
         column("dns_query_type", "The type of that question, such as `AAAA`, or `TYPE` and a number."),
-        column("dns_response_code", "The response code, such as `NXDOMAIN`."),
+        column("dns_response_code", "The code of the response to it, such as `NXDOMAIN`."),
+        column(
+            "dns_queries",
+            "All different questions, at most 4,096 bytes: `a.example A;b.example AAAA`. `…` ends a list that lacks some.",
+        ),
+        column(
+            "dns_answers",
+            "All different answers, also at most 4,096 bytes, each with name, time to live in seconds and type: `a.example 300 A 192.0.2.1;…`. Addresses and names are shown (types A, AAAA, CNAME, DNAME, NS, PTR, MX, SRV), other contents are not.",
+        ),
     ];
 
     #[inline(always)]
@@ -118,16 +155,21 @@ impl Fields for Dns {
         }
         if key.protocol() != UDP {
             self.over_tcp.add(packet, store);
-        } else if !headers.later_fragment && !self.is_answered() {
+        } else if !headers.later_fragment && (!self.is_full || self.code.is_none()) {
             self.datagram(packet, store);
         }
     }
 
     fn values(&self, _way: Direction, out: &mut Vec<Value>) {
-        let (question, code) = self.result().unwrap_or_default();
-        let (name, kind) = question.map(|Question { name, kind }| (name, type_name(kind))).unzip();
-        let is_dropped = self.is_dropped();
-        out.extend([name, kind].map(|text| Value::from_text(text, is_dropped)));
-        out.push(Value::from_text(code.map(response_code_name), false));
+        let (names, code) = self.result();
+        let is_dropped = self.names.as_ref().is_some_and(Held::is_dropped) || self.over_tcp.is_dropped();
+        let text = |text: Option<&str>| {
+            Value::from_text(text.filter(|text| !text.is_empty()).map(str::to_owned), is_dropped)
+        };
+        let names = names.as_ref();
+        let (name, kind) = names.and_then(DnsNames::first_question).unzip();
+        let code = code.map(response_code_name);
+        out.extend([text(name), text(kind), Value::from_text(code, false)]);
+        out.extend([text(names.map(DnsNames::questions)), text(names.map(DnsNames::answers))]);
     }
 }

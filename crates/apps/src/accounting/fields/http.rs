@@ -42,9 +42,13 @@ impl Fields for Http {
         column("http_target", "Its target: a path with its query, or a whole URI.")
             .with_elements(element::HTTP_TARGET),
         column("http_user_agent", "Its `User-Agent` header.").with_elements(element::HTTP_USER_AGENT),
-        Column::new("http_status", Kind::Number, "The status code of the first HTTP/1 response.")
-            .in_group(Group::Http)
-            .with_elements(element::HTTP_STATUS),
+        Column::new(
+            "http_status",
+            Kind::Number,
+            "The final status code of the first HTTP/1 response; an interim one (1xx) if none follows it.",
+        )
+        .in_group(Group::Http)
+        .with_elements(element::HTTP_STATUS),
     ];
 
     #[inline(always)]

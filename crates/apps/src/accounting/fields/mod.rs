@@ -10,9 +10,9 @@
 //! | [`TcpTrouble`] | retransmissions, out-of-order segments and closed windows, by direction |
 //! | [`PayloadRtt`] | times from data of TCP to its acknowledgement, by direction |
 //! | [`Tls`] | server name, ALPN and fingerprint of the client, version of the server |
-//! | [`Dns`] | first question, and its response code |
+//! | [`Dns`] | questions and answers, and the code of the first response |
 //! | [`Http`] | first request and first status code of HTTP/1 |
-//! | [`Quic`] | version |
+//! | [`Quic`] | version, and server name, ALPN and fingerprint of the client |
 //! | [`Ssh`] | software of both ends |
 //!
 //! A pair of fields is itself a field type, so all of them combine:

@@ -6,7 +6,7 @@ use flowloom_record::{Column, Group, Kind, Value};
 
 use super::application::Reading;
 use super::application::first_messages::{FirstMessages, Message};
-use super::application::tls_hello::{self, TlsHello, version_name};
+use super::application::tls_hello::{self, ClientHello, TlsHello, version_name};
 use super::memory::Content;
 use super::{FieldStore, Fields};
 
@@ -23,10 +23,18 @@ impl Message for TlsHello {
     }
 }
 
+/// Marks a ClientHello that has an encrypted one inside.
+pub(super) const OUTER: &str = "outer";
+
 impl Content for TlsHello {
     fn heap_bytes(&self) -> usize {
-        let Self::Client(hello) = self else { return 0 };
-        let texts = [&hello.server_name, &hello.alpn, &hello.ja4];
+        if let Self::Client(hello) = self { hello.heap_bytes() } else { 0 }
+    }
+}
+
+impl ClientHello {
+    pub(super) fn heap_bytes(&self) -> usize {
+        let texts = [&self.server_name, &self.alpn, &self.ja4];
         texts.into_iter().flatten().map(String::capacity).sum()
     }
 }
@@ -40,7 +48,8 @@ impl Fields for Tls {
         column("tls_sni", "The server name indication: the host name that the TLS client requests."),
         column("tls_alpn", "The application protocols that the client offers (ALPN), separated by commas."),
         column("tls_ja4", "The JA4 fingerprint of the ClientHello."),
-        column("tls_version", "The version that the server chooses, such as `TLS 1.3`."),
+        column("tls_version", "The version that the server chooses, such as `TLSv1` or `TLS 1.3`."),
+        column("tls_ech", "`outer` if the ClientHello has an encrypted one inside or pretends to."),
     ];
 
     #[inline(always)]
@@ -57,7 +66,8 @@ impl Fields for Tls {
             }
         }
         let client = client.unwrap_or_default();
-        let texts = [client.server_name, client.alpn, client.ja4, version.map(version_name)];
+        let ech = client.has_ech.then(|| OUTER.to_owned());
+        let texts = [client.server_name, client.alpn, client.ja4, version.map(version_name), ech];
         let is_dropped = self.hellos.is_dropped();
         out.extend(texts.map(|text| Value::from_text(text, is_dropped)));
     }

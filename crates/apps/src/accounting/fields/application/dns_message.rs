@@ -1,10 +1,12 @@
-//! The header and the first question of a DNS message [RFC 1035 §4.1].
+//! The header, the first question and the names of a DNS message [RFC 1035 §4.1].
 
 use super::cursor::Cursor;
-use super::text::push_label;
+use super::text::domain_name;
 
 /// Maximum length of a name in a message, in bytes.
 const NAME_BYTES_MAX: usize = 255;
+/// Maximum number of pointers that are followed for one name.
+const POINTERS_MAX: usize = 16;
 
 /// A message with a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,36 +51,41 @@ pub fn read(bytes: &[u8]) -> Option<DnsMessage> {
         return None;
     }
     let response_code = (flags >> 15 == 1).then_some((flags & 0xF) as u8);
-    let question = if questions == 0 { None } else { Some(question(&mut cursor)?) };
+    let question = if questions == 0 { None } else { Some(question(bytes)?) };
     Some(DnsMessage { id, response_code, question })
 }
 
-fn question(cursor: &mut Cursor<'_>) -> Option<Question> {
-    let (mut name, mut wire_bytes, mut fits) = (String::new(), 0, true);
-    loop {
-        let length = cursor.u8()?;
-        wire_bytes += 1 + usize::from(length);
-        // Longer labels are pointers, and the first name has nothing to point to.
-        if length > 63 || wire_bytes > NAME_BYTES_MAX {
-            return None;
-        }
-        if length == 0 {
-            break;
-        }
-        let label = cursor.bytes(usize::from(length))?;
-        if fits && !name.is_empty() {
-            fits = name.len() < super::text::TEXT_BYTES_MAX;
-            if fits {
-                name.push('.');
-            }
-        }
-        fits = fits && push_label(&mut name, label);
-    }
-    if name.is_empty() {
-        name.push('.');
-    }
-    let (kind, _class) = (cursor.u16()?, cursor.u16()?);
+fn question(message: &[u8]) -> Option<Question> {
+    let (name, end) = name(message, 12)?;
+    let kind = Cursor::new(message.get(end..end + 4)?).u16()?;
     Some(Question { name, kind })
+}
+
+/// Reads the name at an offset of a message, where pointers may continue it [RFC 1035 §4.1.4].
+/// Returns it with the offset behind it.
+pub(super) fn name(message: &[u8], begin: usize) -> Option<(String, usize)> {
+    let (mut labels, mut wire_bytes, mut at, mut end, mut pointers) = (Vec::new(), 1, begin, None, 0);
+    loop {
+        let length = usize::from(*message.get(at)?);
+        match length {
+            0 => return Some((domain_name(labels.into_iter()), end.unwrap_or(at + 1))),
+            1..=63 => {
+                wire_bytes += 1 + length;
+                labels.push(message.get(at + 1..=at + length).filter(|_| wire_bytes <= NAME_BYTES_MAX)?);
+                at += 1 + length;
+            }
+            0xC0.. => {
+                let low = *message.get(at + 1)?;
+                pointers += 1;
+                if pointers > POINTERS_MAX {
+                    return None;
+                }
+                end = end.or(Some(at + 2));
+                at = (length & 0x3F) << 8 | usize::from(low);
+            }
+            _ => return None,
+        }
+    }
 }
 
 /// Returns IANA's name of a type, or `TYPE` and the number [RFC 3597 §5].

@@ -3,10 +3,14 @@
 //! ```text
 //!  Unseen ─SYN─► Open ─data─► Collecting ─► Found       the message
 //!     └──────data──┴──────────────┴───────► Over        the direction begins with something else
+//!     ▲                                      │
+//!     └──────────earlier data, no SYN────────┘
 //! ```
 //!
-//! A direction begins at its SYN, or at the first data of the record if the SYN is missing. At most
-//! [`BYTES_MAX`] bytes are collected, and as many out-of-order bytes wait for earlier ones.
+//! A direction begins at its SYN, or at the first data of the record if the SYN is missing. In the
+//! latter case it begins anew with a segment that lies before that data and arrives soon after it.
+//! At most [`BYTES_MAX`] bytes are collected; out-of-order bytes wait for earlier ones until data
+//! arrives that lies [`REORDERED_BYTES_MAX`] behind the missing ones.
 //! Collected bytes are dropped when the direction is decided, or when memory is short. Nothing is
 //! collected for a direction whose first segment decides.
 
@@ -23,6 +27,11 @@ const TCP: u8 = 6;
 /// Maximum number of bytes collected per direction.
 pub(in super::super) const BYTES_MAX: usize = 4096;
 
+/// How far data may arrive before the data that precedes it, in bytes.
+const REORDERED_BYTES_MAX: usize = 1 << 16;
+/// Segments with data after which no earlier one is expected, where the SYN is missing.
+const REORDERED_SEGMENTS_MAX: u8 = 8;
+
 /// A message with which a direction of a connection may begin.
 pub(in super::super) trait Message: Content + std::fmt::Debug + Sync {
     /// Reads the message from the first bytes of a direction. With `is_all` no further bytes come,
@@ -32,7 +41,7 @@ pub(in super::super) trait Message: Content + std::fmt::Debug + Sync {
 
 /// Bytes in sequence, and bytes that wait for earlier ones.
 #[derive(Clone, Debug)]
-struct Collecting {
+pub(in super::super) struct Collecting {
     order: Sequencer,
     bytes: Vec<u8>,
     window: Option<Window>,
@@ -44,8 +53,9 @@ impl Content for Collecting {
     }
 }
 
+/// How far a direction is read.
 #[derive(Clone, Debug, Default)]
-enum Side<T: Content> {
+pub(in super::super) enum Side<T: Content> {
     #[default]
     Unseen,
     /// A SYN arrived; the number of the first byte.
@@ -53,6 +63,9 @@ enum Side<T: Content> {
     Collecting(Held<Collecting>),
     Found(Held<T>),
     Over,
+    /// As `Over`, but the SYN is missing: the number of the first byte, and how many segments may
+    /// precede one that lies before it.
+    NotYet(u32, u8),
 }
 
 impl<T: Message> Side<T> {
@@ -66,10 +79,22 @@ impl<T: Message> Side<T> {
     /// Processes a segment with SYN or data. `is_cut` says that its end was not captured.
     #[cold]
     #[inline(never)]
-    fn push(&mut self, segment: Data<'_>, is_cut: bool, to: &Destination<'_>) {
+    pub(in super::super) fn push(&mut self, segment: Data<'_>, is_cut: bool, to: &Destination<'_>) {
         let mut order = Sequencer::default();
+        let mut has_begin = true;
         match self {
             Self::Found(_) | Self::Over => return,
+            Self::NotYet(first, left) => {
+                let begin = segment.sequence.wrapping_add(segment.syn.into());
+                if !(1..REORDERED_BYTES_MAX).contains(&(first.wrapping_sub(begin) as usize)) {
+                    *left -= 1;
+                    if *left == 0 {
+                        *self = Self::Over;
+                    }
+                    return;
+                }
+                has_begin = segment.syn;
+            }
             Self::Collecting(collecting) => {
                 let reading = collecting.change(to.time_ns, |held| held.push(segment, is_cut));
                 if let Some(reading) = reading.flatten() {
@@ -81,7 +106,7 @@ impl<T: Message> Side<T> {
                 let syn = Data { sequence: first.wrapping_sub(1), syn: true, payload: &[] };
                 order.push(syn, None, |_| {});
             }
-            Self::Unseen => {}
+            Self::Unseen => has_begin = segment.syn,
         }
         if segment.payload.is_empty() && !is_cut {
             *self = Self::Open(segment.sequence.wrapping_add(1));
@@ -112,57 +137,76 @@ impl<T: Message> Side<T> {
         } else {
             Self::decided(reading, to)
         };
+        if matches!(self, Self::Over) && !has_begin {
+            *self = Self::NotYet(segment.sequence, REORDERED_SEGMENTS_MAX);
+        }
     }
 
-    fn message(&self) -> Option<T> {
+    /// Returns whether further segments change nothing.
+    pub(in super::super) fn is_decided(&self) -> bool {
+        matches!(self, Self::Found(_) | Self::Over)
+    }
+
+    /// Returns the message. Where its end is missing, it has the parts before that.
+    pub(in super::super) fn message(&self) -> Option<T> {
         match self {
             Self::Found(message) => message.get(),
             Self::Collecting(collecting) => match T::read(&collecting.get()?.bytes, true) {
                 Reading::Found(message) => Some(message),
                 Reading::More | Reading::Other => None,
             },
-            Self::Unseen | Self::Open(_) | Self::Over => None,
+            Self::Unseen | Self::Open(_) | Self::Over | Self::NotYet(..) => None,
         }
     }
 
-    fn is_dropped(&self) -> bool {
+    pub(in super::super) fn is_dropped(&self) -> bool {
         match self {
             Self::Found(message) => message.is_dropped(),
             Self::Collecting(collecting) => collecting.is_dropped(),
-            Self::Unseen | Self::Open(_) | Self::Over => false,
+            Self::Unseen | Self::Open(_) | Self::Over | Self::NotYet(..) => false,
         }
     }
 }
 
 /// What contents take their memory from, and the time of the packet that begins them.
-struct Destination<'a> {
-    store: &'a FieldStore,
-    time_ns: u64,
+pub(in super::super) struct Destination<'a> {
+    pub(in super::super) store: &'a FieldStore,
+    pub(in super::super) time_ns: u64,
 }
 
 impl Destination<'_> {
-    fn hold<T: Content>(&self, content: T) -> Held<T> {
+    pub(in super::super) fn hold<T: Content>(&self, content: T) -> Held<T> {
         Held::new(content, self.store, self.time_ns)
     }
 }
 
 impl Collecting {
     /// Processes a segment. Returns the result once the direction is decided.
-    fn push<T: Message>(&mut self, segment: Data<'_>, is_cut: bool) -> Option<Reading<T>> {
-        if self.window.is_none() && !self.order.is_next(&segment) {
-            self.window = Some(Window::new(BYTES_MAX));
+    fn push<T: Message>(&mut self, mut segment: Data<'_>, is_cut: bool) -> Option<Reading<T>> {
+        if !self.order.is_next(&segment) {
+            let next = self.order.next_sequence().unwrap_or(segment.sequence);
+            let ahead = segment.sequence.wrapping_sub(next) as usize;
+            if ahead >= REORDERED_BYTES_MAX {
+                return Some(T::read(&self.bytes, true));
+            }
+            let Some(space) = (BYTES_MAX - self.bytes.len()).checked_sub(ahead).filter(|space| *space > 0)
+            else {
+                // It lies behind the bytes that are collected.
+                return None;
+            };
+            segment.payload = &segment.payload[..segment.payload.len().min(space)];
+            self.window.get_or_insert_with(|| Window::new(BYTES_MAX));
         }
-        let (bytes, mut has_gap) = (&mut self.bytes, false);
+        let bytes = &mut self.bytes;
         let before = bytes.len();
-        self.order.push(segment, self.window.as_mut(), |piece| match piece {
-            Piece::Data(data) if !has_gap => {
+        // The window has space for whatever arrives early, so no gap is skipped.
+        self.order.push(segment, self.window.as_mut(), |piece| {
+            if let Piece::Data(data) = piece {
                 let space = BYTES_MAX - bytes.len();
                 bytes.extend_from_slice(&data[..data.len().min(space)]);
             }
-            Piece::Data(_) => {}
-            Piece::Gap(_) => has_gap = true,
         });
-        let is_all = is_cut || has_gap || self.bytes.len() == BYTES_MAX;
+        let is_all = is_cut || self.bytes.len() == BYTES_MAX;
         if self.bytes.len() == before && !is_all {
             return None;
         }
@@ -191,7 +235,7 @@ impl<T: Message> FirstMessages<T> {
     pub(in super::super) fn add(&mut self, packet: &PacketView<'_>, store: &FieldStore) {
         let headers = &packet.headers;
         let side = &mut self.sides[headers.direction.index()];
-        if matches!(side, Side::Found(_) | Side::Over)
+        if side.is_decided()
             || headers.key.protocol() != TCP
             || headers.later_fragment
             || (headers.payload_bytes == 0 && headers.tcp_flags & SYN == 0)

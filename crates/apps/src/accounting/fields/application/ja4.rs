@@ -11,7 +11,7 @@
 //!  │ ││ number of cipher suites
 //!  │ │server name: "d" if the extension is there, else "i"
 //!  │ highest version
-//!  TLS over TCP
+//!  "t" for TCP, "q" for QUIC
 //! ```
 //!
 //! GREASE values (RFC 8701) are always ignored. Hashes are the first twelve hexadecimal digits, or
@@ -27,6 +27,8 @@ const ALPN: u16 = 16;
 /// The parts of a ClientHello that enter its fingerprint, in the order of the message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ja4Input<'a> {
+    /// Whether QUIC carries the message.
+    pub is_quic: bool,
     /// The version of the header.
     pub version: u16,
     /// The versions of `supported_versions`, if the extension is present.
@@ -68,7 +70,8 @@ pub fn ja4(hello: &Ja4Input<'_>) -> String {
         None => hello.version,
     };
     let mut text = format!(
-        "t{}{}{:02}{:02}{}_",
+        "{}{}{}{:02}{:02}{}_",
+        if hello.is_quic { 'q' } else { 't' },
         version_digits(version),
         if extensions.contains(&SERVER_NAME) { 'd' } else { 'i' },
         ciphers.len().min(99),
@@ -143,6 +146,7 @@ mod tests {
     fn example() -> Ja4Input<'static> {
         Ja4Input {
             version: 0x0303,
+            is_quic: false,
             supported_versions: Some(vec![0x3A3A, 0x0304, 0x0303]),
             ciphers: vec![
                 0x2A2A, 0x1301, 0x1302, 0x1303, 0xC02B, 0xC02F, 0xC02C, 0xC030, 0xCCA9, 0xCCA8, 0xC013,

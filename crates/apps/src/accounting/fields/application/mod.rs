@@ -4,20 +4,25 @@
 //! | --- | --- |
 //! | [`tls_hello`] | the first handshake message of a TLS direction, with [`ja4`] of a ClientHello |
 //! | [`dns_message`] | header and first question of a DNS message |
+//! | [`dns_names`] | all questions and answers of DNS messages |
 //! | [`http_head`] | request line, status line and some headers of HTTP/1 |
 //! | [`quic_version`] | the version in a long header of QUIC |
+//! | [`quic_initial`] | the handshake data in Initial packets of QUIC |
 //! | [`ssh_banner`] | the identification line of SSH |
 //!
 //! Each is a pure function of a byte slice. It reads each byte a bounded number of times, allocates
 //! at most the length of the slice plus a few hundred bytes, and returns text that [`text`] has
-//! made printable and limited to [`text::TEXT_BYTES_MAX`] bytes. The bytes come from the network,
+//! made printable and limited to [`text::TEXT_BYTES_MAX`] bytes; [`text::CUT`] stands for what was
+//! cut off. The bytes come from the network,
 //! so none of the readers panics on any input.
 
 pub mod cursor;
 pub mod dns_message;
+pub mod dns_names;
 pub(super) mod first_messages;
 pub mod http_head;
 pub mod ja4;
+pub mod quic_initial;
 pub mod quic_version;
 pub mod ssh_banner;
 pub mod text;

@@ -5,59 +5,91 @@ use std::fmt::Write as _;
 /// Maximum length of a value including escapes, in bytes.
 pub const TEXT_BYTES_MAX: usize = 255;
 
+/// Ends a text that a limit cut off, and stands alone for one of which nothing is known. No other
+/// text contains it.
+pub const CUT: &str = "…";
+
 /// Returns bytes as printable ASCII of at most [`TEXT_BYTES_MAX`] bytes. A byte outside `0x20` to
 /// `0x7E` becomes `\xNN`, and a backslash is doubled. Different bytes therefore have different
-/// texts, except for what the limit cuts off. An escape is never split.
+/// texts, except for what the limit cuts off, for which [`CUT`] stands. An escape is never split.
 ///
 /// # Examples
 ///
 /// ```
-/// use flowloom_apps::accounting::fields::application::text::printable;
+/// use flowloom_apps::accounting::fields::application::text::{CUT, printable};
 /// assert_eq!(printable(b"a\\b\r\n\xFF"), r"a\\b\x0d\x0a\xff");
-/// assert_eq!(printable(&[0; 1000]).len(), 252);
+/// assert_eq!(printable(&[0; 1000]), r"\x00".repeat(63) + CUT);
 /// ```
 #[must_use]
 pub fn printable(bytes: &[u8]) -> String {
+    escaped(bytes, true)
+}
+
+/// Returns [`printable`] text that ends with [`CUT`], because the bytes are not all of the value.
+#[must_use]
+pub fn cut(bytes: &[u8]) -> String {
+    escaped(bytes, false)
+}
+
+fn escaped(bytes: &[u8], is_all: bool) -> String {
     let mut text = String::with_capacity(bytes.len().min(TEXT_BYTES_MAX));
+    let mut end = 0;
     for &byte in bytes {
-        let width = match byte {
-            b'\\' => 2,
-            0x20..=0x7E => 1,
-            _ => 4,
-        };
-        if text.len() + width > TEXT_BYTES_MAX {
-            break;
-        }
         match byte {
             b'\\' => text.push_str(r"\\"),
             0x20..=0x7E => text.push(char::from(byte)),
             // Writing to a string cannot fail.
             _ => drop(write!(text, "\\x{byte:02x}")),
         }
+        if !fits(&mut text, &mut end) {
+            return text;
+        }
+    }
+    if !is_all {
+        text.truncate(end);
+        text.push_str(CUT);
     }
     text
 }
 
-/// Appends a label of a domain name in the presentation format of RFC 1035 §5.1: `\.` and `\\`
-/// stand for those characters, and `\DDD` for a byte that is not printable. Returns whether the
-/// whole label fitted into [`TEXT_BYTES_MAX`] bytes.
-pub(super) fn push_label(text: &mut String, label: &[u8]) -> bool {
-    for &byte in label {
-        let width = match byte {
-            b'.' | b'\\' => 2,
-            0x21..=0x7E => 1,
-            _ => 4,
-        };
-        if text.len() + width > TEXT_BYTES_MAX {
-            return false;
+/// Returns whether a text that grew by one character still fits. Otherwise replaces its end with
+/// [`CUT`]; `end` is where that fits.
+fn fits(text: &mut String, end: &mut usize) -> bool {
+    let is_fitting = text.len() <= TEXT_BYTES_MAX;
+    if text.len() + CUT.len() <= TEXT_BYTES_MAX {
+        *end = text.len();
+    } else if !is_fitting {
+        text.truncate(*end);
+        text.push_str(CUT);
+    }
+    is_fitting
+}
+
+/// Appends a domain name, given by its labels, in the presentation format of RFC 1035 §5.1: `\.` and `\\`
+/// stand for those characters, and `\DDD` for a byte that is not printable or a semicolon, which
+/// separates names. The root is `.`.
+pub(super) fn domain_name<'a>(labels: impl Iterator<Item = &'a [u8]>) -> String {
+    let (mut text, mut end) = (String::new(), 0);
+    for label in labels {
+        if !text.is_empty() {
+            text.push('.');
         }
-        match byte {
-            b'.' | b'\\' => text.extend(['\\', char::from(byte)]),
-            0x21..=0x7E => text.push(char::from(byte)),
-            _ => drop(write!(text, "\\{byte:03}")),
+        for &byte in label {
+            match byte {
+                b'.' | b'\\' => text.extend(['\\', char::from(byte)]),
+                b';' => text.push_str(r"\059"),
+                0x21..=0x7E => text.push(char::from(byte)),
+                _ => drop(write!(text, "\\{byte:03}")),
+            }
+            if !fits(&mut text, &mut end) {
+                return text;
+            }
         }
     }
-    true
+    if text.is_empty() {
+        text.push('.');
+    }
+    text
 }
 
 #[cfg(test)]
@@ -67,17 +99,30 @@ mod tests {
     #[test]
     fn text_is_printable_and_bounded_whatever_the_bytes() {
         for byte in 0..=u8::MAX {
-            for length in [0, 1, 63, 64, 254, 255, 256, 2000] {
-                let text = printable(&vec![byte; length]);
-                assert!(
-                    text.len() <= TEXT_BYTES_MAX && text.bytes().all(|byte| (0x20..0x7F).contains(&byte))
-                );
-                let mut label = String::new();
-                push_label(&mut label, &vec![byte; length]);
-                assert!(
-                    label.len() <= TEXT_BYTES_MAX && label.bytes().all(|byte| (0x21..0x7F).contains(&byte))
-                );
+            for length in [0, 1, 63, 64, 252, 253, 255, 256, 2000] {
+                let bytes = vec![byte; length];
+                let is_ascii = |text: &str, first| text.bytes().all(|byte| (first..0x7F).contains(&byte));
+                for (text, first) in [
+                    (printable(&bytes), b' '),
+                    (cut(&bytes), b' '),
+                    (domain_name([&*bytes].into_iter()), b'!'),
+                ] {
+                    let kept = text.strip_suffix(CUT).unwrap_or(&text);
+                    assert!(text.len() <= TEXT_BYTES_MAX && is_ascii(kept, first), "{text}");
+                    let is_whole = length == 0 || kept.len().is_multiple_of(length);
+                    assert!(is_whole || text.ends_with(CUT), "{text}");
+                }
             }
         }
+    }
+
+    #[test]
+    fn the_mark_of_what_is_cut_off_splits_no_escape() {
+        assert_eq!(printable(&[b'x'; 255]), "x".repeat(255));
+        assert_eq!(printable(&[b'x'; 256]), "x".repeat(252) + CUT);
+        assert_eq!(printable(&[&[b'x'; 251], &b"\0\0"[..]].concat()), "x".repeat(251) + CUT);
+        assert_eq!((cut(b""), cut(b"a")), (CUT.into(), format!("a{CUT}")));
+        assert_eq!(cut(&[b'x'; 254]), "x".repeat(252) + CUT);
+        assert_eq!(domain_name([&b"a;b"[..], b"c.d", b"\xC3 "].into_iter()), r"a\059b.c\.d.\195\032");
     }
 }

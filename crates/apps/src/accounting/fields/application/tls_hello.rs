@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use super::Reading;
 use super::cursor::Cursor;
 use super::ja4::{Ja4Input, is_grease, ja4};
-use super::text::{TEXT_BYTES_MAX, printable};
+use super::text::{CUT, TEXT_BYTES_MAX, printable};
 
 const HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
@@ -23,6 +23,7 @@ const SERVER_NAME: u16 = 0;
 const SIGNATURE_ALGORITHMS: u16 = 13;
 const ALPN: u16 = 16;
 const SUPPORTED_VERSIONS: u16 = 43;
+const ENCRYPTED_CLIENT_HELLO: u16 = 0xFE0D;
 
 /// The first message of a direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,8 +41,11 @@ pub struct ClientHello {
     pub server_name: Option<String>,
     /// The offered ALPN protocols, separated by commas.
     pub alpn: Option<String>,
-    /// Its JA4 fingerprint, if the whole message is available.
+    /// Its JA4 fingerprint.
     pub ja4: Option<String>,
+    /// Whether it has an encrypted ClientHello inside, so that its server name is the outer one
+    /// [RFC 9849 §5]. Clients also send a random one that has no meaning.
+    pub has_ech: bool,
 }
 
 /// The choices of a ServerHello.
@@ -52,7 +56,7 @@ pub struct ServerHello {
 }
 
 /// Reads the first message of a direction. For a truncated message, with `is_all`, it returns the
-/// available parts.
+/// available parts; the others are [cut off](CUT).
 ///
 /// # Examples
 ///
@@ -63,8 +67,13 @@ pub struct ServerHello {
 /// ```
 #[must_use]
 pub fn read(bytes: &[u8], is_all: bool) -> Reading<TlsHello> {
-    let Some(message) = handshake(bytes) else { return Reading::Other };
-    let &[kind, a, b, c, ref body @ ..] = &*message else {
+    handshake(bytes).map_or(Reading::Other, |message| read_message(&message, is_all, false))
+}
+
+/// Reads a message without the records around it, as QUIC carries it.
+#[must_use]
+pub fn read_message(message: &[u8], is_all: bool, is_quic: bool) -> Reading<TlsHello> {
+    let &[kind, a, b, c, ref body @ ..] = message else {
         return if is_all { Reading::Other } else { Reading::More };
     };
     let length = u32::from_be_bytes([0, a, b, c]) as usize;
@@ -77,7 +86,7 @@ pub fn read(bytes: &[u8], is_all: bool) -> Reading<TlsHello> {
     }
     let body = &body[..body.len().min(length)];
     let hello = if kind == CLIENT_HELLO {
-        client_hello(body, is_whole).map(TlsHello::Client)
+        client_hello(body, is_whole, is_quic).map(TlsHello::Client)
     } else {
         server_hello(body, is_whole).map(TlsHello::Server)
     };
@@ -125,7 +134,7 @@ fn handshake(bytes: &[u8]) -> Option<Cow<'_, [u8]>> {
 }
 
 /// Reads a ClientHello [RFC 8446 §4.1.2]. Returns `None` if its header is incomplete.
-fn client_hello(body: &[u8], is_whole: bool) -> Option<ClientHello> {
+fn client_hello(body: &[u8], is_whole: bool, is_quic: bool) -> Option<ClientHello> {
     let mut cursor = Cursor::new(body);
     let version = cursor.u16()?;
     if version >> 8 != 3 {
@@ -133,16 +142,19 @@ fn client_hello(body: &[u8], is_whole: bool) -> Option<ClientHello> {
     }
     cursor.bytes(32)?;
     cursor.list8()?;
-    let mut input = Ja4Input { version, ..Ja4Input::default() };
+    let mut input = Ja4Input { is_quic, version, ..Ja4Input::default() };
     let mut hello = ClientHello::default();
-    let Some(ciphers) = cursor.list16() else { return Some(hello) };
-    input.ciphers = ciphers.numbers();
-    if cursor.list8().is_none() {
-        return Some(hello);
-    }
-    let is_read = read_client_extensions(&mut cursor, &mut hello, &mut input);
+    let ciphers = cursor.list16();
+    input.ciphers = ciphers.map(Cursor::numbers).unwrap_or_default();
+    let is_read = ciphers.is_some()
+        && cursor.list8().is_some()
+        && read_client_extensions(&mut cursor, &mut hello, &mut input);
     if is_whole && is_read {
         hello.ja4 = Some(ja4(&input));
+    } else if !is_whole {
+        for text in [&mut hello.server_name, &mut hello.alpn, &mut hello.ja4] {
+            text.get_or_insert_with(|| CUT.into());
+        }
     }
     Some(hello)
 }
@@ -172,13 +184,14 @@ fn read_client_extensions<'a>(
                     if input.alpn.is_none() {
                         input.alpn = Some(protocol.rest());
                     }
-                    if !is_grease_protocol(protocol.rest()) && text.len() < TEXT_BYTES_MAX {
+                    if !is_grease_protocol(protocol.rest()) && text.len() <= TEXT_BYTES_MAX {
                         text.extend_from_slice(if text.is_empty() { b"" } else { b"," });
                         text.extend_from_slice(protocol.rest());
                     }
                 }
                 hello.alpn = (!text.is_empty()).then(|| printable(&text));
             }
+            ENCRYPTED_CLIENT_HELLO => hello.has_ech = true,
             SUPPORTED_VERSIONS => {
                 let versions = content.list8().map(Cursor::numbers);
                 input.supported_versions = versions.or(input.supported_versions.take());
@@ -231,13 +244,14 @@ fn server_hello(body: &[u8], is_whole: bool) -> Option<ServerHello> {
     is_whole.then_some(ServerHello { version })
 }
 
-/// Returns the name of a version, as Suricata writes it: `TLS 1.3`, `SSL 3.0`, or the number in
-/// hexadecimal.
+/// Returns the name of a version, as Suricata writes it: `SSLv3`, `TLSv1`, `TLS 1.3`, or the number
+/// in hexadecimal.
 #[must_use]
 pub fn version_name(version: u16) -> String {
     match version {
-        0x0300 => String::from("SSL 3.0"),
-        0x0301..=0x0304 => format!("TLS 1.{}", version - 0x0301),
+        0x0300 => String::from("SSLv3"),
+        0x0301 => String::from("TLSv1"),
+        0x0302..=0x0304 => format!("TLS 1.{}", version - 0x0301),
         0x7F00..=0x7FFF => format!("TLS 1.3 draft-{}", version & 0xFF),
         _ => format!("{version:#06x}"),
     }
@@ -319,8 +333,8 @@ pub(in super::super) mod tests {
             for end in 0..bytes.len() {
                 assert_eq!(read(&bytes[..end], false), Reading::More, "{record_bytes}, {end}");
                 let cut = client(&bytes[..end], true).unwrap_or_default();
-                assert_eq!(cut.ja4, None, "the fingerprint of a part would be another's");
-                assert!(cut.server_name.is_none_or(|name| name == "example.org"));
+                assert!(cut.ja4.is_none_or(|ja4| ja4 == CUT), "the fingerprint of a part is another's");
+                assert!(cut.server_name.is_none_or(|name| name == "example.org" || name == CUT));
             }
         }
     }
@@ -336,8 +350,8 @@ pub(in super::super) mod tests {
         assert_eq!(hello(&list16(&extension(43, &[3, 4]))), version(0x0304));
         assert_eq!(hello(&list16(&extension(51, &[3, 4]))), version(0x0303));
         assert_eq!(
-            ["TLS 1.3", "TLS 1.0", "SSL 3.0"].map(String::from),
-            [0x304, 0x301, 0x300].map(version_name)
+            ["TLS 1.3", "TLS 1.1", "TLSv1", "SSLv3"].map(String::from),
+            [0x304, 0x302, 0x301, 0x300].map(version_name)
         );
     }
 
@@ -360,6 +374,6 @@ pub(in super::super) mod tests {
         let hello = client(&example("a\r\nb\u{e9}", 9000), false).unwrap();
         assert_eq!(hello.server_name.as_deref(), Some(r"a\x0d\x0ab\xc3\xa9"));
         let hello = client(&example(&"x".repeat(3000), 9000), false).unwrap();
-        assert_eq!(hello.server_name.map(|name| name.len()), Some(255));
+        assert_eq!(hello.server_name, Some("x".repeat(252) + CUT));
     }
 }

@@ -8,6 +8,7 @@ use flowloom_packet::{DecodeOptions, LinkType, decode};
 
 use super::*;
 use crate::accounting::fields::application::http_head::{self, HttpHead};
+use crate::accounting::fields::application::quic_initial::tests::{crypto, protected};
 use crate::accounting::fields::application::tls_hello::tests::example;
 use crate::accounting::fields::application::tls_hello::{self, TlsHello, version_name};
 use crate::accounting::fields::application::{Reading, dns_message, quic_version, ssh_banner};
@@ -18,12 +19,14 @@ type Application = (Tls, (Http, (Ssh, Dns)));
 /// The first bytes of directions.
 static STREAMS: LazyLock<Vec<&'static [u8]>> = LazyLock::new(|| {
     let server_hello = [&[22, 3, 3, 0, 42, 2, 0, 0, 38, 3, 3][..], &[7; 32], &[0, 0x13, 1, 0, 22]].concat();
-    let streams: [Vec<u8>; 10] = [
+    let streams: [Vec<u8>; 12] = [
         example("www.example.org", 1 << 14),
         example("cut.example.org", 100),
         server_hello,
         b"GET /a?b HTTP/1.1\r\nHost: example.org\r\nUser-Agent: x\r\n\r\nGET /second HTTP/1.1\r\n".to_vec(),
-        b"POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n".to_vec(),
+        b"\r\nPOST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n".to_vec(),
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\n\r\n".to_vec(),
+        b"All use is logged.\r\nSSH-2.0-late\r\n".to_vec(),
         b"HTTP/1.1 404 Not Found\r\nServer: y\r\n\r\n".to_vec(),
         b"SSH-2.0-OpenSSH_9.6\r\n\0\0\x05".to_vec(),
         b"SSH-1.99-server\n".to_vec(),
@@ -81,13 +84,8 @@ fn talk() -> impl Strategy<Value = Vec<Sent>> {
     })
 }
 
-/// Returns the beginning of a direction: the first copy of each byte, from the SYN or the first
-/// data on.
-fn reassembled(packets: &[Sent], is_back: bool) -> Vec<u8> {
-    let side: Vec<&Sent> = packets.iter().filter(|packet| packet.is_back == is_back).collect();
-    let Some(first) = side.iter().position(|packet| !packet.content.is_empty()) else { return Vec::new() };
-    let syn = side[..first].iter().rfind(|packet| packet.flags & SYN != 0);
-    let begin = syn.map_or(side[first].sequence, |syn| syn.sequence.wrapping_add(1));
+/// Returns the beginning of a direction: the first copy of each byte, from this one on.
+fn reassembled(side: &[&Sent], begin: u32) -> Vec<u8> {
     let mut bytes = BTreeMap::new();
     for packet in side {
         for (at, &byte) in (0..).zip(packet.content) {
@@ -97,41 +95,64 @@ fn reassembled(packets: &[Sent], is_back: bool) -> Vec<u8> {
     (0_u32..4096).map_while(|at| bytes.get(&at).copied()).collect()
 }
 
+/// Returns the result of a reader for a direction. It begins at the SYN, or at the first data.
+/// Where this data, without a SYN, is something else, it begins anew at one of the next eight
+/// segments that lies before that.
+fn read_side<T>(side: &[&Sent], read: impl Fn(&[u8], bool) -> Reading<T>) -> Option<T> {
+    let mut rest = side;
+    loop {
+        let first = rest.iter().position(|packet| !packet.content.is_empty())?;
+        let syn = rest[..first].iter().rfind(|packet| packet.flags & SYN != 0);
+        let begin = syn.map_or(rest[first].sequence, |syn| syn.sequence.wrapping_add(1));
+        let of_first = read(&reassembled(&rest[..=first], begin), false);
+        if syn.is_some() || !matches!(of_first, Reading::Other) {
+            let reading = read(&reassembled(rest, begin), true);
+            return if let Reading::Found(found) = reading { Some(found) } else { None };
+        }
+        let is_earlier = |packet: &&Sent| {
+            let number = packet.sequence.wrapping_add(u32::from(packet.flags & SYN != 0));
+            (1..1 << 16).contains(&begin.wrapping_sub(number))
+        };
+        rest = &rest[first + 1..];
+        rest = &rest[rest.iter().take(8).position(is_earlier)?..];
+    }
+}
+
 /// Returns the results of the readers for both directions, read once.
 fn expected(packets: &[Sent]) -> Vec<Value> {
-    let streams = [false, true].map(|is_back| reassembled(packets, is_back));
+    let is_read = |packet: &&Sent| packet.flags & SYN != 0 || !packet.content.is_empty();
+    let sides = [false, true].map(|is_back| -> Vec<&Sent> {
+        packets.iter().filter(|packet| packet.is_back == is_back).filter(is_read).collect()
+    });
     let [mut client, mut version, mut request, mut status] = [const { Vec::<Value>::new() }; 4];
-    for stream in &streams {
-        match tls_hello::read(stream, true) {
-            Reading::Found(TlsHello::Client(hello)) if client.is_empty() => {
+    for side in &sides {
+        match read_side(side, tls_hello::read) {
+            Some(TlsHello::Client(hello)) if client.is_empty() => {
                 client = [hello.server_name, hello.alpn, hello.ja4]
                     .map(|text| Value::from_text(text, false))
                     .to_vec();
             }
-            Reading::Found(TlsHello::Server(hello)) if version.is_empty() => {
+            Some(TlsHello::Server(hello)) if version.is_empty() => {
                 version = vec![Value::Text(version_name(hello.version).into())];
             }
             _ => {}
         }
-        match http_head::read(stream, true) {
-            Reading::Found(HttpHead::Request(head)) if request.is_empty() => {
+        match read_side(side, http_head::read) {
+            Some(HttpHead::Request(head)) if request.is_empty() => {
                 let texts = [Some(head.method), head.host, Some(head.target), head.user_agent];
                 request = texts.map(|text| Value::from_text(text, false)).to_vec();
             }
-            Reading::Found(HttpHead::Response(code)) if status.is_empty() => {
+            Some(HttpHead::Response(code)) if status.is_empty() => {
                 status = vec![Value::Number(code.into())];
             }
             _ => {}
         }
     }
     client.resize(3, Value::None);
-    version.resize(1, Value::None);
+    version.resize(2, Value::None);
     request.resize(4, Value::None);
     status.resize(1, Value::None);
-    let software = streams.map(|stream| match ssh_banner::read(&stream, true) {
-        Reading::Found(software) => Value::Text(software.into()),
-        _ => Value::None,
-    });
+    let software = sides.map(|side| Value::from_text(read_side(&side, ssh_banner::read), false));
     [client, version, request, status, software.to_vec()].concat()
 }
 
@@ -159,7 +180,7 @@ proptest! {
             datagrams.iter().filter(is_read).take(8).find_map(|(bytes, _)| quic_version::read(bytes))
         };
         let expected = version(true).or(version(false)).map(quic_version::name);
-        prop_assert_eq!(values, [Value::from_text(expected, false)]);
+        prop_assert_eq!(&values[..1], [Value::from_text(expected, false)]);
     }
 
     #[test]
@@ -237,11 +258,14 @@ fn a_response_is_that_of_the_first_question() {
         each_datagram(&datagrams, |view| dns.on_packet(view, &FieldStore::default()));
         texts(&dns)
     };
-    assert_eq!(of(&[(0, false), (2, false), (3, true), (1, true)]), ["a", "A", "NXDOMAIN"]);
-    assert_eq!(of(&[(2, false), (3, true)]), ["b", "AAAA", "REFUSED"]);
-    assert_eq!(of(&[(1, true)]), ["a", "A", "NXDOMAIN"], "a response has the question too");
-    assert_eq!(of(&[(3, true), (6, false)]), ["", "", ""]);
-    assert_eq!(of(&[(0, false), (3, true)]), ["a", "A", ""]);
+    assert_eq!(
+        of(&[(0, false), (2, false), (3, true), (1, true)]),
+        ["a", "A", "NXDOMAIN", "a A;b AAAA", ""]
+    );
+    assert_eq!(of(&[(2, false), (3, true)]), ["b", "AAAA", "REFUSED", "b AAAA", ""]);
+    assert_eq!(of(&[(1, true)]), ["a", "A", "NXDOMAIN", "a A", ""], "a response has the question too");
+    assert_eq!(of(&[(3, true), (6, false)]), [""; 5]);
+    assert_eq!(of(&[(0, false), (3, true)]), ["a", "A", "", "a A", ""]);
 }
 
 #[test]
@@ -279,11 +303,135 @@ impl FirstMessagesOf {
     }
 
     fn read(&self) -> [(u16, Option<u8>); 2] {
-        use crate::accounting::fields::application::dns_message::DnsMessage;
         use crate::accounting::fields::application::first_messages::FirstMessages;
-        let mut messages = FirstMessages::<DnsMessage>::default();
+        use crate::accounting::fields::dns::DnsStream;
+        let mut messages = FirstMessages::<DnsStream>::default();
         each(&self.packets, |view| messages.add(view, &FieldStore::default()));
-        messages.messages().map(|message| message.map(|m| (m.id, m.response_code)).unwrap())
+        messages.messages().map(|stream| stream.map(|s| (s.first.id, s.first.response_code)).unwrap())
+    }
+}
+
+#[test]
+fn all_questions_of_a_socket_are_named_within_the_bound() {
+    let question = |nth: usize| {
+        let name = format!("name-{nth:04}");
+        let header = [0, nth.to_le_bytes()[0], 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 9];
+        [&header[..], name.as_bytes(), &[0, 0, 28, 0, 1]].concat()
+    };
+    let of = |count: usize| {
+        let datagrams: Vec<_> = (0..2 * count).map(|nth| (question(nth / 2), false)).collect();
+        let mut dns = Dns::default();
+        each_datagram(&datagrams, |view| dns.on_packet(view, &FieldStore::default()));
+        texts(&dns)[3].clone()
+    };
+    let names: Vec<String> = (0..270).map(|nth| format!("name-{nth:04} AAAA")).collect();
+    assert_eq!(of(270), names.join(";"));
+    let cut = of(2000);
+    assert!(cut.starts_with(&names.join(";")) && cut.ends_with(";…") && cut.len() <= 4096);
+}
+
+#[test]
+fn the_head_of_a_direction_may_arrive_behind_its_tail() {
+    let data = |sequence: u32, content: &'static [u8]| Sent { content, ..there(ACK, sequence, 0) };
+    let request = b"GET /late HTTP/1.1\r\nHost: h\r\n\r\n";
+    let body: &'static [u8] = &[b'z'; 9000];
+    let http = |packets: &[Sent]| texts(&fields::<Http>(packets))[..3].to_vec();
+    let head = [data(1, &request[..12]), data(13, &request[12..])];
+    let tail: Vec<Sent> = (0..7).map(|nth| data(34 + 9000 * nth, body)).collect();
+    let late = [&[there(SYN, 0, 0)], &tail[..], &head].concat();
+    assert_eq!(http(&late), ["GET", "h", "/late"], "63,000 bytes before it");
+    let far = [&[there(SYN, 0, 0), data(1 + (1 << 16), body)], &head[..]].concat();
+    assert_eq!(http(&far), ["", "", ""], "the bound");
+    // Without a SYN the head begins the direction anew.
+    let whole = data(1, request);
+    assert_eq!(http(&[data(34, body), whole]), ["GET", "h", "/late"]);
+    assert_eq!(http(&[data(34, body), data(1, &request[..12])]), ["GET", "…", "/late"]);
+    let others: Vec<Sent> = (0..8).map(|nth| data(34 + 9000 * nth, body)).collect();
+    assert_eq!(http(&[&others[..], &[whole]].concat()), ["GET", "h", "/late"]);
+    assert_eq!(http(&[&others[..], &others[7..], &[whole]].concat()), ["", "", ""], "the bound");
+}
+
+/// Passes datagrams of QUIC to the fields, and returns their texts.
+fn quic(datagrams: &[(Vec<u8>, bool)]) -> Vec<String> {
+    let mut quic = Quic::default();
+    each_datagram(datagrams, |view| quic.on_packet(view, &FieldStore::default()));
+    texts(&quic)
+}
+
+/// The fingerprint of the example over QUIC.
+const QUIC_JA4: &str = "q13d1516h2_8daaf6152771_e5627efa2ab1";
+
+#[test]
+fn the_client_hello_of_quic_is_read_whatever_the_packets_it_is_cut_into() {
+    let name = "quic.example.org";
+    let hello = example(name, 1 << 14)[5..].to_vec();
+    let middle = hello.len() / 2;
+    let [id, server_id, retry_id] = [&b"original"[..], b"server", b"retry"];
+    let part = |range: std::ops::Range<usize>| crypto(u16::try_from(range.start).unwrap(), &hello[range]);
+    let (first, second) = (part(0..middle), part(middle..hello.len()));
+    for version in [1, 0x6B33_43CF, 0xFF00_001D] {
+        let packet =
+            |ids, number: &[u8], frames: &[u8], bytes| protected(version, ids, number, frames, bytes);
+        let of_client = |number: u8, frames: &[u8]| packet([id, id], &[number], frames, 1200);
+        let answer = (packet([b"client", id], &[0], &[1], 1200), true);
+        let small = packet([id, id], &[0], &second[..], second.len() + 50);
+        let chaos: Vec<u8> = [350, 100, 0, 250]
+            .into_iter()
+            .flat_map(|at| {
+                let part = part(at.min(hello.len())..hello.len().min(at + 260));
+                [vec![0, 0, 1], part].concat()
+            })
+            .collect();
+        let cases = [
+            vec![(of_client(0, &part(0..hello.len())), false)],
+            vec![(of_client(0, &first), false), (of_client(1, &second), false)],
+            vec![(of_client(1, &second), false), answer.clone(), (of_client(0, &first), false)],
+            vec![([small, packet([id, id], &[0, 1], &first, 700)].concat(), false)],
+            vec![(of_client(0, &chaos), false)],
+            // Later packets are sent to the ID of the server, with the keys of the first one.
+            vec![
+                (of_client(0, &first), false),
+                answer.clone(),
+                (packet([server_id, id], &[0, 0, 1], &second, 1200), false),
+            ],
+            // After a retry the handshake begins anew, with other keys.
+            vec![
+                (of_client(0, &first), false),
+                (packet([retry_id, retry_id], &[1], &second, 1200), false),
+                (packet([retry_id, retry_id], &[2], &first, 1200), false),
+            ],
+            vec![answer.clone(), (of_client(0, &part(0..hello.len())), false)],
+        ];
+        for (nth, case) in cases.iter().enumerate() {
+            assert_eq!(quic(case)[1..], [name, "h2,http/1.1", QUIC_JA4, ""], "{version:x} {nth}");
+            let backwards: Vec<_> = case.iter().map(|(bytes, is_back)| (bytes.clone(), !is_back)).collect();
+            assert_eq!(quic(&backwards)[1..], quic(case)[1..], "either end may be the client");
+        }
+        let half = quic(&[(of_client(0, &first), false)]);
+        assert_eq!(half[3], "…", "a part has no fingerprint");
+    }
+    let compatible = [
+        (protected(1, [id, id], &[0], &first, 1200), false),
+        (protected(0x6B33_43CF, [server_id, id], &[1], &[first, second].concat(), 1200), false),
+    ];
+    assert_eq!(quic(&compatible)[1], name, "version 2 with the first ID");
+}
+
+#[test]
+fn the_work_for_initial_packets_of_a_flow_is_bounded() {
+    let hello = example("late.example.org", 1 << 14)[5..].to_vec();
+    let whole = (protected(1, [b"id", b"id"], &[0], &crypto(0, &hello), 1200), false);
+    let with_other_keys = |nth: u8| (protected(1, [&[nth], b"x"], &[0], &[1], 100), false);
+    for (others, expected) in [(3, "late.example.org"), (4, "")] {
+        let mut datagrams: Vec<_> = (0..others).map(with_other_keys).collect();
+        datagrams.push(whole.clone());
+        assert_eq!(quic(&datagrams)[1], expected, "{others}");
+    }
+    let unknown = (vec![0xC0, 1, 2, 3, 4, 0, 0, 0, 1, 0], false);
+    for (others, expected) in [(15, "late.example.org"), (16, "")] {
+        let mut datagrams = vec![unknown.clone(); others];
+        datagrams.push(whole.clone());
+        assert_eq!(quic(&datagrams)[1], expected, "{others}");
     }
 }
 
@@ -301,7 +449,7 @@ fn a_segment_whose_end_was_not_captured_ends_the_direction() {
         );
     });
     let found = texts(&tls);
-    assert_eq!((&*found[0], &*found[2]), ("cut.example.org", ""), "no fingerprint of a part");
+    assert_eq!((&*found[0], &*found[2]), ("cut.example.org", "…"), "no fingerprint of a part");
 }
 
 #[test]
@@ -346,8 +494,8 @@ fn fields_whose_bytes_were_dropped_say_so_and_keep_to_it() {
     for fields in [&kept, &dropped] {
         assert_eq!(texts(&fields.1.0)[..3], [NO_MEMORY; 3]);
     }
-    assert_eq!(texts(&kept.0), ["", "", "", ""], "decided before");
-    assert_eq!(texts(&dropped.0), [NO_MEMORY; 4]);
+    assert_eq!(texts(&kept.0), [""; 5], "decided before");
+    assert_eq!(texts(&dropped.0), [NO_MEMORY; 5]);
     assert_eq!(texts(&dropped.1.1.0), [NO_MEMORY, ""], "the other direction of SSH has no packets");
-    assert_eq!(texts(&dropped.1.1.1), ["", "", ""], "not a port of DNS");
+    assert_eq!(texts(&dropped.1.1.1), [""; 5], "not a port of DNS");
 }
