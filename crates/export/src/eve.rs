@@ -1,6 +1,7 @@
 //! Flow events in the format of Suricata's EVE log.
 
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::time::{Duration, UNIX_EPOCH};
 
 use flowloom_record::{Column, Row, Schema, SchemaColumn, Value, protocol_name};
@@ -10,12 +11,12 @@ use crate::RecordWriter;
 use crate::flow_columns::{Flow, FlowColumns, MissingColumns};
 use crate::service::Service;
 
-/// Writes records as events of type `flow`, one JSON object per line, with the names of Suricata's
-/// EVE log.
+/// Writes records as events of type `flow`, one JSON object per line, with the names and the meaning
+/// of Suricata's EVE log.
 ///
-/// Bytes are those of IP packets. `flow_id` is derived from the flow's key and the record's start.
-/// Fields of application protocols become the objects `tls`, `dns`, `http`, `quic` and `ssh` of the
-/// flow event, and `app_proto`.
+/// Bytes are those of frames, and `age` is the difference of whole seconds. `flow_id` is derived
+/// from the flow's key and the record's start. Fields of application protocols become the objects
+/// `tls`, `dns`, `http`, `quic` and `ssh` of the flow event, and `app_proto`, as does the label.
 #[derive(Debug)]
 pub struct EveWriter<W> {
     out: W,
@@ -23,12 +24,18 @@ pub struct EveWriter<W> {
     /// The columns of application protocols, and their places.
     services: Vec<SchemaColumn>,
     places: Vec<(usize, EvePlace)>,
+    label: Option<usize>,
+    community_id: Option<usize>,
 }
+
+/// The columns of a protocol's name and of the Community ID.
+const LABEL: &str = "l7_protocol";
+const COMMUNITY_ID: &str = "community_id";
 
 /// A column and its position in EVE: the object, a nested object, and the key.
 type EvePlace = (&'static str, &'static str, Option<&'static str>, &'static str);
 
-const PLACES: [EvePlace; 15] = [
+const PLACES: [EvePlace; 19] = [
     ("tls_sni", "tls", None, "sni"),
     ("tls_alpn", "tls", None, "client_alpns"),
     ("tls_ja4", "tls", None, "ja4"),
@@ -36,14 +43,57 @@ const PLACES: [EvePlace; 15] = [
     ("dns_query", "dns", None, "rrname"),
     ("dns_query_type", "dns", None, "rrtype"),
     ("dns_response_code", "dns", None, "rcode"),
+    ("dns_queries", "dns", None, "queries"),
+    ("dns_answers", "dns", None, "answers"),
     ("http_method", "http", None, "http_method"),
     ("http_host", "http", None, "hostname"),
     ("http_target", "http", None, "url"),
     ("http_user_agent", "http", None, "http_user_agent"),
     ("http_status", "http", None, "status"),
     ("quic_version", "quic", None, "version"),
+    ("quic_sni", "quic", None, "sni"),
+    ("quic_ja4", "quic", None, "ja4"),
     ("ssh_client", "ssh", Some("client"), "software_version"),
     ("ssh_server", "ssh", Some("server"), "software_version"),
+];
+
+/// Labels, and the names of their protocols in Suricata. It has no others.
+const APP_PROTOCOLS: [(&str, &str); 35] = [
+    ("bittorrent-dht", "bittorrent-dht"),
+    ("dcerpc", "dcerpc"),
+    ("dcerpc-udp", "dcerpc"),
+    ("dhcp", "dhcp"),
+    ("dnp3", "dnp3"),
+    ("dns", "dns"),
+    ("dns-tcp", "dns"),
+    ("enip", "enip"),
+    ("ftp", "ftp"),
+    ("http", "http"),
+    ("http2", "http2"),
+    ("ike", "ike"),
+    ("imap", "imap"),
+    ("irc", "irc"),
+    ("kerberos", "krb5"),
+    ("kerberos-tcp", "krb5"),
+    ("ldap", "ldap"),
+    ("mdns", "mdns"),
+    ("modbus", "modbus"),
+    ("mqtt", "mqtt"),
+    ("ntp", "ntp"),
+    ("pop3", "pop3"),
+    ("postgresql", "pgsql"),
+    ("quic", "quic"),
+    ("rdp", "rdp"),
+    ("sip", "sip"),
+    ("smb", "smb"),
+    ("smtp", "smtp"),
+    ("snmp", "snmp"),
+    ("ssh", "ssh"),
+    ("telnet", "telnet"),
+    ("tftp", "tftp"),
+    ("tls", "tls"),
+    ("vnc", "rfb"),
+    ("websocket", "websocket"),
 ];
 
 fn place_of(column: &Column) -> Option<EvePlace> {
@@ -60,28 +110,38 @@ impl<W: Write> EveWriter<W> {
     pub fn new(out: W, schema: &Schema, columns: &[SchemaColumn]) -> Result<Self, MissingColumns> {
         let places = columns.iter().filter_map(|found| Some((found.index, place_of(&found.column)?)));
         let services = columns.iter().filter(|found| Service::of(&found.column).is_some());
+        let index = |name| columns.iter().find(|found| found.column.name == name).map(|found| found.index);
         Ok(Self {
             out,
             flow: FlowColumns::of(schema)?,
             places: places.collect(),
             services: services.copied().collect(),
+            label: index(LABEL),
+            community_id: index(COMMUNITY_ID),
         })
     }
 }
 
 impl EveWriter<()> {
-    /// Returns whether EVE has a place for an additional field.
+    /// Returns whether EVE has a place for a column in addition to those of every record.
     #[must_use]
     pub fn takes(column: &Column) -> bool {
-        place_of(column).is_some()
+        matches!(column.name, LABEL | COMMUNITY_ID) || place_of(column).is_some()
     }
 }
 
 impl<W: Write + Send> RecordWriter for EveWriter<W> {
     fn write(&mut self, row: &Row) -> io::Result<()> {
-        let mut event = event(row, &self.flow.read(row));
+        let record = self.flow.read(row);
+        let mut event = event(row, &record);
+        let label = self.label.map(|index| row.value(index));
         if let Some(service) = Service::of_row(&self.services, row) {
             event["app_proto"] = service.suricata.into();
+        } else if let Some(label) = label {
+            event["app_proto"] = app_protocol(&record, &label.text().unwrap_or_default());
+        }
+        if let Some(id) = self.community_id.and_then(|index| row.value(index).text()) {
+            event["community_id"] = id.into();
         }
         for (index, place) in &self.places {
             add(&mut event, place, row.value(*index));
@@ -95,19 +155,123 @@ impl<W: Write + Send> RecordWriter for EveWriter<W> {
     }
 }
 
+/// Returns Suricata's name for the protocol with a label; `failed` for another one, and `null` for
+/// a flow without payload.
+fn app_protocol(record: &Flow, label: &str) -> Json {
+    const HEADER_BYTES: u64 = 28;
+    const PSH: u16 = 8;
+    if let Some((_, name)) = APP_PROTOCOLS.iter().find(|(name, _)| *name == label) {
+        return (*name).into();
+    }
+    let has_payload = match record.protocol {
+        6 => (record.tcp_flags | record.reverse_tcp_flags) & PSH != 0,
+        17 => {
+            record.ip_bytes + record.reverse_ip_bytes
+                > (record.packets + record.reverse_packets) * HEADER_BYTES
+        }
+        _ => false,
+    };
+    if has_payload { "failed".into() } else { Json::Null }
+}
+
 /// Adds an additional field to an event, if it has a value.
 fn add(event: &mut Json, (name, object, inner, key): &EvePlace, value: &Value) {
-    let value: Json = match value {
-        Value::Text(text) if *name == "tls_alpn" => text.split(',').collect(),
-        value => match (value.number(), value.text()) {
-            (Some(number), _) => number.into(),
-            (None, Some(text)) => text.into(),
-            (None, None) => return,
-        },
+    let Some(text) = value.text() else {
+        if let Some(number) = value.number() {
+            event[object][key] = number.into();
+        }
+        return;
+    };
+    let value: Json = match *name {
+        "tls_alpn" => text.split(',').collect(),
+        "dns_queries" => text.split(';').map(query).collect(),
+        "dns_answers" => text.split(';').map(answer).collect(),
+        // The comment follows the first space.
+        "ssh_client" | "ssh_server" => text.split(' ').next().into(),
+        "http_host" => {
+            let (host, port) = host_and_port(&text);
+            if let Some(port) = port {
+                event[object]["http_port"] = port.into();
+            }
+            host.into()
+        }
+        _ => text.into(),
     };
     match inner {
         Some(inner) => event[object][inner][key] = value,
         None => event[object][key] = value,
+    }
+}
+
+/// Returns a question of `dns_queries` as an object, or what else stands there as text.
+fn query(item: &str) -> Json {
+    match item.rsplit_once(' ') {
+        Some((name, kind)) => json!({"rrname": name, "rrtype": kind}),
+        None => item.into(),
+    }
+}
+
+/// Returns an answer of `dns_answers` as an object, or what else stands there as text.
+fn answer(item: &str) -> Json {
+    let mut words = item.splitn(4, ' ');
+    let (Some(name), Some(ttl), Some(kind)) = (words.next(), words.next(), words.next()) else {
+        return item.into();
+    };
+    let ttl: Option<u32> = ttl.parse().ok();
+    let mut answer = json!({"rrname": name, "rrtype": kind, "ttl": ttl});
+    if let Some(data) = words.next() {
+        answer["rdata"] = data.into();
+    }
+    answer
+}
+
+/// Splits the port from the value of a `Host` header.
+fn host_and_port(text: &str) -> (&str, Option<u16>) {
+    let split = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+    split.map_or((text, None), |(host, port)| (host, Some(port)))
+}
+
+/// Returns an address as Suricata writes it: all digits of IPv6.
+fn address(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => address.segments().map(|word| format!("{word:04x}")).join(":"),
+    }
+}
+
+/// Returns Suricata's name of an IP protocol, or its number in three digits.
+fn protocol(number: u8) -> String {
+    let name = match number {
+        4 => "IP-in-IP",
+        41 => "IPv6",
+        43 => "IPv6-Route",
+        44 => "IPv6-Frag",
+        58 => "IPv6-ICMP",
+        59 => "IPv6-NoNxt",
+        60 => "IPv6-Opts",
+        89 => "OSPF",
+        94 => "OS",
+        108 => "IPComp",
+        135 => "Mobility",
+        136 => "UDPLite",
+        137 => "MPLS-in-IP",
+        140 => "Shim6",
+        143 => "Ethernet",
+        _ => return protocol_name(number).map_or_else(|| format!("{number:03}"), str::to_ascii_uppercase),
+    };
+    name.to_owned()
+}
+
+/// Returns the type of the reply to an ICMP message, if it has one.
+fn icmp_reply(protocol: u8, kind: u8) -> Option<u8> {
+    match (protocol, kind) {
+        // Echo, router solicitation, timestamp, information, address mask.
+        (1, 8) => Some(0),
+        (1, 10) => Some(9),
+        (1, 13 | 15 | 17) => Some(kind + 1),
+        // Echo, listener query, router and neighbour solicitation, node information.
+        (58, 128 | 130 | 133 | 135 | 139) => Some(kind + 1),
+        _ => None,
     }
 }
 
@@ -119,36 +283,36 @@ fn timestamp(time_ns: u64) -> String {
 }
 
 fn event(row: &Row, record: &Flow) -> Json {
-    let [state, reason] = match record.end_reason {
-        "fin" | "reset" => ["closed", "shutdown"],
-        "end" => [lives(record), "shutdown"],
-        "new_connection" => [lives(record), "tcp_reuse"],
-        "evicted" => [lives(record), "forced"],
-        _ => [lives(record), "timeout"],
+    const SECOND_NS: u64 = 1_000_000_000;
+    let (tcp_state, state) = states(record);
+    let reason = match record.end_reason {
+        "fin" | "reset" | "end" => "shutdown",
+        "new_connection" => "tcp_reuse",
+        "evicted" => "forced",
+        _ => "timeout",
     };
     let mut event = json!({
         "timestamp": timestamp(record.end_ns),
         "flow_id": crate::zeek::identity(row, record) >> 1,
         "event_type": "flow",
-        "src_ip": record.source.to_string(),
-        "dest_ip": record.destination.to_string(),
-        "proto": protocol_name(record.protocol).map_or_else(|| record.protocol.to_string(), |name| {
-            if name == "ipv6-icmp" { String::from("IPv6-ICMP") } else { name.to_ascii_uppercase() }
-        }),
+        "src_ip": address(record.source),
+        "dest_ip": address(record.destination),
+        "ip_v": if record.source.is_ipv4() { 4 } else { 6 },
+        "proto": protocol(record.protocol),
         "flow": {
             "pkts_toserver": record.packets,
             "pkts_toclient": record.reverse_packets,
-            "bytes_toserver": record.ip_bytes,
-            "bytes_toclient": record.reverse_ip_bytes,
+            "bytes_toserver": record.bytes,
+            "bytes_toclient": record.reverse_bytes,
             "start": timestamp(record.start_ns),
             "end": timestamp(record.end_ns),
-            "age": (record.end_ns.saturating_sub(record.start_ns)) / 1_000_000_000,
+            "age": (record.end_ns / SECOND_NS).saturating_sub(record.start_ns / SECOND_NS),
             "state": state,
             "reason": reason,
             "alerted": false,
         },
     });
-    if matches!(record.protocol, 6 | 17 | 33 | 132 | 136) {
+    if matches!(record.protocol, 6 | 17 | 132) {
         event["src_port"] = record.source_port.into();
         event["dest_port"] = record.destination_port.into();
     }
@@ -159,24 +323,47 @@ fn event(row: &Row, record: &Flow) -> Json {
     if let Some([kind, code]) = record.icmp() {
         event["icmp_type"] = kind.into();
         event["icmp_code"] = code.into();
+        if let (Some(reply), true) = (icmp_reply(record.protocol, kind), record.reverse_packets > 0) {
+            event["response_icmp_type"] = reply.into();
+            event["response_icmp_code"] = 0.into();
+        }
     }
     if record.protocol == 6 {
-        event["tcp"] = tcp(record);
+        event["tcp"] = tcp(record, tcp_state);
     }
     event
 }
 
-fn lives(record: &Flow) -> &'static str {
-    if record.packets > 0 && record.reverse_packets > 0 { "established" } else { "new" }
+/// Returns the states of the connection of TCP and of the flow. Of the former only those are told
+/// apart that flags and the end of the record show.
+fn states(record: &Flow) -> (&'static str, &'static str) {
+    const FIN: u16 = 1;
+    const SYN: u16 = 2;
+    const ACK: u16 = 16;
+    let (there, back) = (record.tcp_flags, record.reverse_tcp_flags);
+    match record.end_reason {
+        _ if record.protocol != 6 => {
+            let is_answered = record.packets > 0 && record.reverse_packets > 0;
+            ("", if is_answered { "established" } else { "new" })
+        }
+        "fin" | "reset" => ("closed", "closed"),
+        _ if there & SYN != 0 && back == 0 => ("syn_sent", "new"),
+        _ if there & SYN != 0 && back & SYN != 0 && there & ACK == 0 => ("syn_recv", "new"),
+        _ if there & back & FIN != 0 => ("last_ack", "closed"),
+        _ if there & FIN != 0 => ("fin_wait1", "established"),
+        _ if back & FIN != 0 => ("close_wait", "established"),
+        _ => ("established", "established"),
+    }
 }
 
-fn tcp(record: &Flow) -> Json {
+fn tcp(record: &Flow, state: &str) -> Json {
     let (to_server, to_client) = (record.tcp_flags & 0xFF, record.reverse_tcp_flags & 0xFF);
     let all = to_server | to_client;
     let mut tcp = json!({
         "tcp_flags": format!("{all:02x}"),
         "tcp_flags_ts": format!("{to_server:02x}"),
         "tcp_flags_tc": format!("{to_client:02x}"),
+        "state": state,
     });
     for (bit, name) in ["fin", "syn", "rst", "psh", "ack", "urg", "ecn", "cwr"].into_iter().enumerate() {
         if all >> bit & 1 == 1 {
@@ -193,5 +380,22 @@ mod tests {
     #[test]
     fn times_have_microseconds_and_an_offset() {
         assert_eq!(timestamp(1_700_000_000_123_456_789), "2023-11-14T22:13:20.123456+0000");
+    }
+
+    #[test]
+    fn hosts_and_answers_are_taken_apart() {
+        assert_eq!(host_and_port("a.example:8080"), ("a.example", Some(8080)));
+        assert_eq!(host_and_port("[2001:db8::1]"), ("[2001:db8::1]", None));
+        assert_eq!(host_and_port("a:b"), ("a:b", None));
+        assert_eq!(
+            answer("a.example 30 MX 10 b.example"),
+            json!({"rrname": "a.example", "rrtype": "MX", "ttl": 30, "rdata": "10 b.example"})
+        );
+        assert_eq!((answer("…"), query("…")), (json!("…"), json!("…")));
+        assert_eq!(
+            address(IpAddr::from([0x2001, 0xDB8, 0, 0, 0, 0, 0, 1])),
+            "2001:0db8:0000:0000:0000:0000:0000:0001"
+        );
+        assert_eq!([4, 6, 58, 89, 253].map(protocol), ["IP-in-IP", "TCP", "IPv6-ICMP", "OSPF", "253"]);
     }
 }

@@ -66,8 +66,8 @@ fn an_event_of_eve_has_the_objects_that_suricata_has() {
         ("tls_alpn", text("h2,http/1.1")),
         ("size_min", Value::Number(60)),
     ]);
-    let ssh = row(&[("ssh_client", text("a")), ("ssh_server", text("b"))]);
-    let http = row(&[("http_host", text("h")), ("http_status", Value::Number(404))]);
+    let ssh = row(&[("ssh_client", text("a")), ("ssh_server", text("b_1 comment x"))]);
+    let http = row(&[("http_host", text("h:81")), ("http_status", Value::Number(404))]);
     for values in [&tls, &ssh, &http, &row(&[])] {
         writer.write(values).unwrap();
     }
@@ -78,11 +78,79 @@ fn an_event_of_eve_has_the_objects_that_suricata_has() {
     );
     assert_eq!((&events[0]["app_proto"], events[0].get("size_min")), (&"tls".into(), None));
     assert_eq!(events[1]["ssh"]["client"]["software_version"], "a");
-    assert_eq!(events[1]["ssh"]["server"]["software_version"], "b");
-    assert_eq!(events[2]["http"], serde_json::json!({"hostname": "h", "status": 404}));
+    assert_eq!(events[1]["ssh"]["server"]["software_version"], "b_1");
+    assert_eq!(events[2]["http"], serde_json::json!({"hostname": "h", "http_port": 81, "status": 404}));
     assert!(
         ["app_proto", "tls", "http", "ssh", "dns", "quic"].iter().all(|key| events[3].get(key).is_none())
     );
+}
+
+#[test]
+fn an_event_of_eve_has_the_values_that_suricata_writes() {
+    let label = Column::new("l7_protocol", Kind::Word(&[]), "").in_group(Group::Label);
+    let schema = Schema::new([schema().columns(), &[label]].concat());
+    let columns = schema.of_groups([Group::Label, Group::Extra, Group::Dns].into_iter().collect());
+    let out = Shared::default();
+    let mut writer = EveWriter::new(out.clone(), &schema, &columns).unwrap();
+    let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 40_000, 53, 17);
+    let mut row = AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput).row();
+    row.values.resize(schema.columns().len(), Value::None);
+    let mut event = |values: &[(&str, Value)]| -> Json {
+        let mut row = row.clone();
+        for (name, value) in values {
+            row.values[schema.named(name).unwrap().index] = value.clone();
+        }
+        writer.write(&row).unwrap();
+        serde_json::from_str(out.text().lines().last().unwrap()).unwrap()
+    };
+    let number = Value::Number;
+    let second = event(&[
+        ("start", number(1_900_000_000)),
+        ("end", number(2_100_000_000)),
+        ("packets", number(1)),
+        ("bytes", number(60)),
+        ("ip_bytes", number(29)),
+        ("community_id", text("1:x")),
+    ]);
+    let flow = &second["flow"];
+    assert_eq!(
+        (&flow["age"], &flow["bytes_toserver"], &flow["state"]),
+        (&1.into(), &60.into(), &"new".into())
+    );
+    assert_eq!((&second["app_proto"], &second["community_id"]), (&"failed".into(), &"1:x".into()));
+    let labelled = |name| event(&[("l7_protocol", Value::Word(name))])["app_proto"].clone();
+    assert_eq!(["dns-tcp", "vnc", "-"].map(labelled), [Json::from("dns"), "rfb".into(), Json::Null]);
+    let dns = event(&[
+        ("dns_queries", text("a.example A;b.example AAAA;…")),
+        ("dns_answers", text("a.example 60 A 192.0.2.1;. 1 TXT")),
+    ]);
+    let one = serde_json::json!({"rrname": "a.example", "rrtype": "A", "ttl": 60, "rdata": "192.0.2.1"});
+    assert_eq!((&dns["app_proto"], &dns["dns"]["answers"][0]), (&"dns".into(), &one));
+    assert_eq!(dns["dns"]["queries"][1], serde_json::json!({"rrname": "b.example", "rrtype": "AAAA"}));
+    assert_eq!(
+        (&dns["dns"]["queries"][2], &dns["dns"]["answers"][1]["rrtype"]),
+        (&"…".into(), &"TXT".into())
+    );
+    let mut tcp = |there: u64, back: u64, end: &'static str| {
+        let flags = [("tcp_flags", Value::Bits(there)), ("reverse_tcp_flags", Value::Bits(back))];
+        let event =
+            event(&[&flags[..], &[("protocol", number(6)), ("end_reason", Value::Word(end))]].concat());
+        (
+            event["tcp"]["state"].as_str().unwrap().to_owned(),
+            event["flow"]["state"].as_str().unwrap().to_owned(),
+        )
+    };
+    for (there, back, end, states) in [
+        (0x02, 0, "end", ["syn_sent", "new"]),
+        (0x02, 0x12, "end", ["syn_recv", "new"]),
+        (0x1A, 0x12, "end", ["established", "established"]),
+        (0x1B, 0x1A, "idle_timeout", ["fin_wait1", "established"]),
+        (0x1B, 0x1B, "end", ["last_ack", "closed"]),
+        (0x1B, 0x1B, "fin", ["closed", "closed"]),
+        (0x02, 0x14, "reset", ["closed", "closed"]),
+    ] {
+        assert_eq!(tcp(there, back, end), (states[0].into(), states[1].into()), "{there:x} {back:x} {end}");
+    }
 }
 
 #[test]
@@ -104,7 +172,8 @@ fn a_log_of_zeek_names_the_service() {
 fn every_group_has_a_place_in_each_format_or_none() {
     for column in all_columns() {
         let is_application = column.group.is_payload();
-        assert_eq!(EveWriter::takes(&column), is_application, "{}", column.name);
+        let is_ours = ["quic_alpn", "quic_ech", "tls_ech"].contains(&column.name);
+        assert_eq!(EveWriter::takes(&column), is_application && !is_ours, "{}", column.name);
         assert_eq!(ZeekWriter::takes(&column), is_application, "{}", column.name);
     }
 }
