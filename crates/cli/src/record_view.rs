@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use flowloom::apps::EndedFlow;
 use flowloom::flow_key::FlowKey;
-use flowloom::record::{Group, GroupSet, Row, Schema, SchemaColumn};
+use flowloom::record::{Column, Group, GroupSet, Row, Schema, SchemaColumn};
 use flowloom_export::RecordFilter;
 
 use crate::flow_file::Format;
@@ -111,7 +111,17 @@ impl RecordPlan {
             format.check(&schema)?;
         }
         let columns = match columns {
-            None => schema.of_groups(GroupSet::SHOWN.union(asked).intersection(present)),
+            None => {
+                let shown = GroupSet::SHOWN.union(asked).intersection(present);
+                // Formats with columns of their own have all columns for which they have a place.
+                let fixed = format.filter(|format| !format.has_columns());
+                let is_fixed = |column: &Column| {
+                    column.group == Group::Extra && fixed.is_some_and(|format| format.takes(column))
+                };
+                let is_written =
+                    |column: &Column| shown.contains(column.group) || is_fixed(column);
+                schema.iter().filter(|found| is_written(&found.column)).collect()
+            }
             Some(Columns(names)) if *names == ["all"] => {
                 schema.of_groups(GroupSet::FIELDS.complement().union(asked).intersection(present))
             }

@@ -245,8 +245,8 @@ fn dissected(path: &Path) -> Option<Found> {
     for row in of("tcp && tls.handshake.type == 2", &["tls.handshake.version"])? {
         let Some([server, client]) = ends(&row) else { continue };
         let version = match first(&row[8]) {
-            "0x0300" => "SSL 3.0",
-            "0x0301" => "TLS 1.0",
+            "0x0300" => "SSLv3",
+            "0x0301" => "TLSv1",
             "0x0302" => "TLS 1.1",
             "0x0303" => "TLS 1.2",
             _ => continue,
@@ -298,7 +298,7 @@ fn agrees(ours: &str, theirs: &str) -> bool {
     ours == theirs
         || !is_plain(ours)
         || !is_plain(theirs)
-        || (ours.len() == 255 && theirs.starts_with(ours))
+        || ours.strip_suffix('…').is_some_and(|begin| theirs.starts_with(begin))
 }
 
 #[test]

@@ -265,12 +265,10 @@ fn protocol(number: u8) -> String {
 /// Returns the type of the reply to an ICMP message, if it has one.
 fn icmp_reply(protocol: u8, kind: u8) -> Option<u8> {
     match (protocol, kind) {
-        // Echo, router solicitation, timestamp, information, address mask.
+        // Echo; router solicitation; and those whose reply has the next number.
         (1, 8) => Some(0),
         (1, 10) => Some(9),
-        (1, 13 | 15 | 17) => Some(kind + 1),
-        // Echo, listener query, router and neighbour solicitation, node information.
-        (58, 128 | 130 | 133 | 135 | 139) => Some(kind + 1),
+        (1, 13 | 15 | 17) | (58, 128 | 130 | 133 | 135 | 139) => Some(kind + 1),
         _ => None,
     }
 }
