@@ -75,7 +75,7 @@ table. Where `--memory` (by default what is free) does not suffice for them, the
 `(no memory)`, their number columns are empty, and the report counts them (`fields_dropped`). The record itself stays.
 
 * Fields of TCP come from the first bytes of each direction, at most 4,096, in sequence. Segments may arrive up to 64 KiB before
-  the missing ones. Without a SYN a direction begins at its first data, or at earlier data among its next eight segments. If the
+  the missing ones. Without a SYN a direction begins at its first data, or at earlier data among its next three segments. If the
   first bytes were not captured, as in the records after an active timeout, the fields are empty.
 * The ClientHello of QUIC (versions 1 and 2, drafts from 23 on) comes from the first 4,096 bytes of handshake data in at most
   16 datagrams with long headers per flow. A ClientHello whose first bytes are missing leaves the fields empty.

@@ -30,7 +30,7 @@ pub(in super::super) const BYTES_MAX: usize = 4096;
 /// How far data may arrive before the data that precedes it, in bytes.
 const REORDERED_BYTES_MAX: usize = 1 << 16;
 /// Segments with data after which no earlier one is expected, where the SYN is missing.
-const REORDERED_SEGMENTS_MAX: u8 = 8;
+const REORDERED_SEGMENTS_MAX: u8 = 3;
 
 /// A message with which a direction of a connection may begin.
 pub(in super::super) trait Message: Content + std::fmt::Debug + Sync {

@@ -6,11 +6,11 @@ use super::text::printable;
 /// Maximum length of the line including its end, in bytes.
 const LINE_BYTES_MAX: usize = 255;
 /// Bytes of a direction within which the line begins.
-const LINES_BYTES_MAX: usize = 2048;
+const LINES_BYTES_MAX: usize = 1024;
 const BEGIN: &[u8] = b"SSH-";
 
 /// Reads `SSH-2.0-software comments`, and returns the text after the protocol version. A server may
-/// send other lines of text before it. A direction that begins with a line of HTTP is not SSH.
+/// send other lines of text before it, here at most 1024 bytes. A direction that begins with a line of HTTP is not SSH.
 ///
 /// # Examples
 ///
@@ -86,9 +86,9 @@ mod tests {
             assert_eq!(read(&lines[..end], false), Reading::More, "{end}");
         }
         let after = |lines: &[u8]| read(&[lines, b"SSH-2.0-x\r\n"].concat(), false);
-        assert_eq!(after(&[&[b'x'; 2046][..], b"\n"].concat()), Reading::Found("x".into()));
+        assert_eq!(after(&[&[b'x'; 1022][..], b"\n"].concat()), Reading::Found("x".into()));
         for lines in [
-            &[&[b'x'; 2048][..], b"\n"].concat()[..],
+            &[&[b'x'; 1024][..], b"\n"].concat()[..],
             b"\x16\x03\x01\n",
             b"a\x00\r\n",
             b"GET / HTTP/1.1\r\n",
