@@ -15,6 +15,7 @@ mod live;
 mod loader_arms;
 mod loom;
 mod matrix;
+mod owners;
 mod packaged;
 mod packages;
 mod peers;
@@ -52,6 +53,7 @@ const USAGE: &str = "usage: cargo xtask <verb>
            NFStream: round-trips [FOLDER…]
   live     send packets through veth pairs to replay --iface and through bridge, and count them (as
            root): live [bridge | faults | --short]
+  owners   compare records with what the tests of Suricata expect of their captures: owners FOLDER…
   packages package all crates, and run the examples against the packages, outside the workspace
   release  check everything and make the files of a release: archive, .deb, bill of materials, checksums
   soak     run the engine for a billion packets, counters exact and memory flat: soak [--packets N],
@@ -101,6 +103,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "sanitize" => sanitize::run(&root, rest),
         "round-trips" => round_trips::run(&root, rest),
         "shuttle" => shuttle::run(&root, rest),
+        "owners" => owners::run(&root, rest),
         "peers" => peers::run(&root, rest),
         "bench" => bench::run(&root, rest),
         _ if is_help(arguments) => Ok(show(USAGE, arguments)),
@@ -146,6 +149,7 @@ mod tests {
             "corpus ",
             "cuts ",
             "soak ",
+            "owners ",
             "loader-arms ",
             "emulate ",
             "sanitize ",
