@@ -11,8 +11,8 @@ use crate::RecordWriter;
 use crate::flow_columns::{Flow, FlowColumns, MissingColumns};
 use crate::service::Service;
 
-/// Writes records as events of type `flow`, one JSON object per line, with the names and the meaning
-/// of Suricata's EVE log.
+/// Writes records as events of type `flow`, one JSON object per line, with the names and the
+/// meaning of Suricata's EVE log.
 ///
 /// Bytes are those of frames, and `age` is the difference of whole seconds. `flow_id` is derived
 /// from the flow's key and the record's start. Fields of application protocols become the objects

@@ -24,7 +24,7 @@ const WITHOUT_COLUMN: [&str; 8] = [
 
 /// Reasons for which a filter matches other events than those of the capture: the capture, the
 /// fields that differ, and why.
-const EXPLAINED: [(&str, &[&str], &str); 6] = [
+const EXPLAINED: [(&str, &[&str], &str); 7] = [
     (
         "nfs3-01",
         &["community_id", "app_proto"],
@@ -39,6 +39,7 @@ const EXPLAINED: [(&str, &[&str], &str); 6] = [
     ("dns-reversed-", &["src_", "dest_"], "the source is the end that sent the first packet"),
     ("mac-eve-", &["src_", "dest_"], "the source is the end that sent the first packet"),
     ("eve-flow-esp", &["flow.pkts_"], "the SPI of ESP is no part of a flow's key"),
+    ("smtp-eve", &["flow."], "errors of ICMP form flows of their own"),
 ];
 
 /// Compares the flow events of each capture with the filters, prints each that another number of

@@ -14,8 +14,8 @@ use super::tls::OUTER;
 use super::{FieldStore, Fields};
 
 const UDP: u8 = 17;
-/// Number of datagrams examined per direction for the version. A handshake begins with long headers,
-/// and a version negotiation or a retry precedes the final version.
+/// Number of datagrams examined per direction for the version. A handshake begins with long
+/// headers, and a version negotiation or a retry precedes the final version.
 const DATAGRAMS_MAX: u8 = 8;
 /// Number of datagrams with long headers examined per flow for a ClientHello.
 const LONG_DATAGRAMS_MAX: u8 = 16;

@@ -10,7 +10,8 @@ const LINES_BYTES_MAX: usize = 1024;
 const BEGIN: &[u8] = b"SSH-";
 
 /// Reads `SSH-2.0-software comments`, and returns the text after the protocol version. A server may
-/// send other lines of text before it, here at most 1024 bytes. A direction that begins with a line of HTTP is not SSH.
+/// send other lines of text before it, here at most 1024 bytes. A direction that begins with a line
+/// of HTTP is not SSH.
 ///
 /// # Examples
 ///

@@ -65,9 +65,9 @@ fn fits(text: &mut String, end: &mut usize) -> bool {
     is_fitting
 }
 
-/// Appends a domain name, given by its labels, in the presentation format of RFC 1035 §5.1: `\.` and `\\`
-/// stand for those characters, and `\DDD` for a byte that is not printable or a semicolon, which
-/// separates names. The root is `.`.
+/// Returns the domain name of these labels in the presentation format of RFC 1035 §5.1: `\.` and
+/// `\\` stand for those characters, and `\DDD` for a byte that is not printable or a semicolon,
+/// which separates names. The root is `.`.
 pub(super) fn domain_name<'a>(labels: impl Iterator<Item = &'a [u8]>) -> String {
     let (mut text, mut end) = (String::new(), 0);
     for label in labels {
