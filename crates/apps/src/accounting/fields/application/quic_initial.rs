@@ -24,6 +24,9 @@ use super::cursor::Cursor;
 const ID_BYTES_MAX: usize = 20;
 const TAG_BYTES: usize = 16;
 const VERSION_2: u32 = 0x6B33_43CF;
+/// Google's versions with TLS.
+const T050: u32 = 0x5430_3530;
+const T051: u32 = 0x5430_3531;
 
 /// The keys of a client's Initial packets.
 #[derive(Clone, PartialEq, Eq)]
@@ -41,14 +44,20 @@ impl fmt::Debug for InitialKeys {
 
 impl InitialKeys {
     /// Returns the keys for a destination ID, or `None` for a version whose keys are not known:
-    /// known are 1, 2, and the drafts from 23 on.
+    /// known are 1, 2, the drafts from 23 on, and those of Google and Meta that use their keys.
     #[must_use]
     pub fn of_client(version: u32, destination_id: &[u8]) -> Option<Self> {
         let (salt, last): (u128, u32) = match version {
             1 | 0xFF00_0021..=0xFF00_0022 => (0x3876_2CF7_F559_34B3_4D17_9AE6_A4C8_0CAD, 0xCCBB_7F0A),
             VERSION_2 => (0x0DED_E3DE_F700_A6DB_8193_81BE_6E26_9DCB, 0xF9BD_2ED9),
-            0xFF00_001D..=0xFF00_0020 => (0xAFBF_EC28_9993_D24C_9E97_86F1_9C61_11E0, 0x4390_A899),
-            0xFF00_0017..=0xFF00_001C => (0xC3EE_F712_C72E_BB5A_11A7_D243_2BB4_6365, 0xBEF9_F502),
+            0xFF00_001D..=0xFF00_0020 | T051 => (0xAFBF_EC28_9993_D24C_9E97_86F1_9C61_11E0, 0x4390_A899),
+            0xFF00_0017..=0xFF00_001C | T050 | 0xFACE_B002 | 0xFACE_B00E => {
+                (0xC3EE_F712_C72E_BB5A_11A7_D243_2BB4_6365, 0xBEF9_F502)
+            }
+            // Reserved versions, which a client offers to be refused, have the keys of draft 29.
+            _ if version & 0x0F0F_0F0F == 0x0A0A_0A0A => {
+                (0xAFBF_EC28_9993_D24C_9E97_86F1_9C61_11E0, 0x4390_A899)
+            }
             _ => return None,
         };
         let salt = [&salt.to_be_bytes()[..], &last.to_be_bytes()].concat();
@@ -300,7 +309,7 @@ pub(in super::super) mod tests {
                 [key, iv, header].map(String::from)
             );
         }
-        for version in [0, 0xFF00_0016, 0xFF00_0023, 0x5130_3530, 0xFACE_B002] {
+        for version in [0, 0xFF00_0016, 0xFF00_0023, 0x5130_3530, 0xFACE_B001] {
             assert_eq!(InitialKeys::of_client(version, &ID), None, "{version:x}");
         }
     }

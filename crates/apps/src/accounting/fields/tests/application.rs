@@ -369,7 +369,7 @@ fn the_client_hello_of_quic_is_read_whatever_the_packets_it_is_cut_into() {
     let [id, server_id, retry_id] = [&b"original"[..], b"server", b"retry"];
     let part = |range: std::ops::Range<usize>| crypto(u16::try_from(range.start).unwrap(), &hello[range]);
     let (first, second) = (part(0..middle), part(middle..hello.len()));
-    for version in [1, 0x6B33_43CF, 0xFF00_001D] {
+    for version in [1, 0x6B33_43CF, 0xFF00_001D, 0x5430_3530, 0x1A2A_3A4A] {
         let packet =
             |ids, number: &[u8], frames: &[u8], bytes| protected(version, ids, number, frames, bytes);
         let of_client = |number: u8, frames: &[u8]| packet([id, id], &[number], frames, 1200);
