@@ -265,7 +265,9 @@ fn dissected(path: &Path) -> Option<Found> {
             note(&mut found, name, &ends, &row[at]);
         }
     }
-    for row in of("http.response && tcp", &["http.response.code"])? {
+    // The final status.
+    let final_status = "http.response && tcp && (http.response.code >= 200 || http.response.code == 101)";
+    for row in of(final_status, &["http.response.code"])? {
         let Some([server, client]) = ends(&row) else { continue };
         note(&mut found, "http_status", &[client, server], first(&row[8]));
     }
