@@ -118,8 +118,7 @@ impl RecordPlan {
                 let is_fixed = |column: &Column| {
                     column.group == Group::Extra && fixed.is_some_and(|format| format.takes(column))
                 };
-                let is_written =
-                    |column: &Column| shown.contains(column.group) || is_fixed(column);
+                let is_written = |column: &Column| shown.contains(column.group) || is_fixed(column);
                 schema.iter().filter(|found| is_written(&found.column)).collect()
             }
             Some(Columns(names)) if *names == ["all"] => {
