@@ -345,10 +345,11 @@ impl Parser {
         }
         if qualifiers.protocol.is_none() && qualifiers.way.is_none() && qualifiers.of.is_none() {
             let word = self.word().unwrap_or_default().to_owned();
-            return Err(self.error(&format!(
-                "'{word}' is not a primitive of pcap-filter(7); host names are not resolved: use an \
-                 address"
-            )));
+            let hint = match of_wireshark(&word) {
+                Some(ours) => format!("that is a name of Wireshark's: write {ours}"),
+                None => String::from("host names are not resolved: use an address"),
+            };
+            return Err(self.error(&format!("'{word}' is not a primitive of pcap-filter(7); {hint}")));
         }
         self.last = Some(qualifiers);
         if self.takes_symbol("(") {
@@ -621,4 +622,28 @@ fn ports(qualifiers: Qualifiers, first: u16, last: u16, at: usize) -> Result<Kin
     };
     let way = qualifiers.way.unwrap_or(Way::Either);
     Ok(Kind::Ports { protocol, way, first: first.min(last), last: first.max(last) })
+}
+
+/// Returns what a field of Wireshark's display filters is here.
+fn of_wireshark(name: &str) -> Option<&'static str> {
+    let ours = match name {
+        "ip.addr" | "ipv6.addr" | "eth.addr" => "host ADDRESS",
+        "ip.src" | "ipv6.src" => "src host ADDRESS",
+        "ip.dst" | "ipv6.dst" => "dst host ADDRESS",
+        "tcp.port" => "tcp port NUMBER",
+        "udp.port" => "udp port NUMBER",
+        "tcp.srcport" => "tcp src port NUMBER",
+        "tcp.dstport" => "tcp dst port NUMBER",
+        "udp.srcport" => "udp src port NUMBER",
+        "udp.dstport" => "udp dst port NUMBER",
+        "ip.proto" => "ip proto NUMBER",
+        "frame.len" => "greater LENGTH, or less LENGTH",
+        "vlan.id" => "vlan NUMBER",
+        "dns" => "port 53",
+        "http" => "tcp port 80",
+        "tls" | "ssl" => "tcp port 443",
+        _ if name.contains("tcp.flags") => "tcp[tcpflags] & tcp-syn != 0",
+        _ => return None,
+    };
+    Some(ours)
 }

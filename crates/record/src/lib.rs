@@ -46,7 +46,7 @@ pub use element::{Element, ElementType};
 pub use flowloom_flow_key as flow_key;
 pub use group::{Group, GroupSet};
 pub use protocol::{PROTOCOL_NAMES, protocol_name};
-pub use schema::{Row, Schema, SchemaColumn, UnknownColumn, nearest_first};
+pub use schema::{Row, Schema, SchemaColumn, UnknownColumn, advice, nearest_first};
 pub use value::{NO_MEMORY, Value};
 
 #[cfg(doctest)]

@@ -85,35 +85,101 @@ pub struct UnknownColumn {
 
 impl fmt::Display for UnknownColumn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown column '{}'\n  use {}", self.name, nearest_first(&self.name, &self.valid))
+        write!(f, "unknown column '{}'{}", self.name, advice(&self.name, &self.valid))
     }
 }
 
 impl std::error::Error for UnknownColumn {}
 
+/// What other programs call columns: Wireshark, Zeek, Suricata, nfdump and NFStream.
+const ELSEWHERE: [(&str, &str); 40] = [
+    ("ip.addr", "address"),
+    ("ipv6.addr", "address"),
+    ("host", "address"),
+    ("ip", "address"),
+    ("ip.src", "source"),
+    ("ipv6.src", "source"),
+    ("src", "source"),
+    ("src_ip", "source"),
+    ("srcip", "source"),
+    ("sa", "source"),
+    ("id.orig_h", "source"),
+    ("ip.dst", "destination"),
+    ("ipv6.dst", "destination"),
+    ("dst", "destination"),
+    ("dst_ip", "destination"),
+    ("dest_ip", "destination"),
+    ("dstip", "destination"),
+    ("da", "destination"),
+    ("id.resp_h", "destination"),
+    ("tcp.port", "port"),
+    ("udp.port", "port"),
+    ("tcp.srcport", "source_port"),
+    ("udp.srcport", "source_port"),
+    ("src_port", "source_port"),
+    ("id.orig_p", "source_port"),
+    ("tcp.dstport", "destination_port"),
+    ("udp.dstport", "destination_port"),
+    ("dst_port", "destination_port"),
+    ("dest_port", "destination_port"),
+    ("id.resp_p", "destination_port"),
+    ("proto", "protocol"),
+    ("ip.proto", "protocol"),
+    ("service", "l7_protocol"),
+    ("app_proto", "l7_protocol"),
+    ("application_name", "l7_protocol"),
+    ("orig_bytes", "bytes"),
+    ("resp_bytes", "reverse_bytes"),
+    ("dns.qry.name", "dns_query"),
+    ("tls.handshake.extensions_server_name", "tls_sni"),
+    ("http.host", "http_host"),
+];
+
+/// Returns the end of an error about an unknown name: the name that is probably meant, and the
+/// valid ones, the nearest first.
+#[must_use]
+pub fn advice(name: &str, valid: &[&str]) -> String {
+    let lower = name.to_lowercase();
+    let elsewhere = ELSEWHERE.iter().find(|(other, _)| *other == lower).map(|(_, ours)| *ours);
+    let near = || {
+        valid
+            .iter()
+            .copied()
+            .filter(|other| distance(&lower, other) < FAR)
+            .min_by_key(|other| distance(&lower, other))
+    };
+    let meant = elsewhere.filter(|ours| valid.contains(ours)).or_else(near);
+    let meant = meant.map_or(String::new(), |ours| format!(": did you mean {ours}?"));
+    format!("{meant}\n  use {}", nearest_first(name, valid))
+}
+
+/// Names that differ by so many letters are not alike.
+const FAR: usize = 3;
+
+/// Returns by how many letters two names differ, at most [`FAR`].
+fn distance(name: &str, other: &str) -> usize {
+    if name.len().abs_diff(other.len()) >= FAR {
+        return FAR;
+    }
+    let other: Vec<char> = other.chars().collect();
+    let mut line: Vec<usize> = (0..=other.len()).collect();
+    for (row, letter) in name.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut line[0], row + 1);
+        for (at, &found) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(found != letter);
+            diagonal = line[at + 1];
+            line[at + 1] = replaced.min(line[at] + 1).min(diagonal + 1);
+        }
+    }
+    line[other.len()].min(FAR)
+}
+
 /// Returns a list of the valid names; those that differ from the unknown `name` by at most two
 /// letters come first.
 #[must_use]
 pub fn nearest_first(name: &str, valid: &[&str]) -> String {
-    const FAR: usize = 3;
-    let distance = |other: &str| {
-        if name.len().abs_diff(other.len()) >= FAR {
-            return FAR;
-        }
-        let other: Vec<char> = other.chars().collect();
-        let mut line: Vec<usize> = (0..=other.len()).collect();
-        for (row, letter) in name.chars().enumerate() {
-            let mut diagonal = std::mem::replace(&mut line[0], row + 1);
-            for (at, &found) in other.iter().enumerate() {
-                let replaced = diagonal + usize::from(found != letter);
-                diagonal = line[at + 1];
-                line[at + 1] = replaced.min(line[at] + 1).min(diagonal + 1);
-            }
-        }
-        line[other.len()].min(FAR)
-    };
     let mut valid = valid.to_vec();
-    valid.sort_by_key(|other| distance(other));
+    valid.sort_by_key(|other| distance(name, other));
     valid.join(", ")
 }
 
@@ -170,8 +236,12 @@ mod tests {
         let error = Schema::new(COLUMNS).select(&["source", "tls_snl"]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "unknown column 'tls_snl'\n  use tls_sni, source, packets, reverse_packets"
+            "unknown column 'tls_snl': did you mean tls_sni?\n  use tls_sni, source, packets, reverse_packets"
         );
+        let error = Schema::new(COLUMNS).select(&["ip.src"]).unwrap_err().to_string();
+        assert!(error.starts_with("unknown column 'ip.src': did you mean source?"), "{error}");
+        let error = Schema::new(COLUMNS).select(&["weather"]).unwrap_err().to_string();
+        assert!(error.starts_with("unknown column 'weather'\n  use "), "{error}");
         assert_eq!(nearest_first("", &["abc", "b"]), "b, abc");
         assert_eq!(nearest_first("kéy", &["x", "key"]), "key, x");
     }

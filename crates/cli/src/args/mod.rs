@@ -81,8 +81,18 @@ impl Arguments {
     }
 }
 
-/// Adds the values listed in the help to an error about a missing argument.
+/// Says what to do with a file that stands where a command should, and adds the values listed in the
+/// help to an error about a missing argument.
 fn explained(mut error: clap::Error, command: &Command, words: &[OsString]) -> clap::Error {
+    if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) =
+        (error.kind(), error.get(ContextKind::InvalidSubcommand))
+        && std::path::Path::new(word).exists()
+    {
+        let tips = [("inspect", "summarises"), ("replay", "counts the flows of")];
+        let tips = tips.map(|(verb, what)| format!("`flowloom {verb} {word}` {what} it").into());
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips.into()));
+        error.remove(ContextKind::SuggestedSubcommand);
+    }
     let missing = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::Strings(missing)) if error.kind() == ErrorKind::MissingRequiredArgument => {
             missing

@@ -142,14 +142,18 @@ pub(crate) fn pace(text: &str) -> Result<Pace, String> {
     }
 }
 
-/// Reads a positive number of seconds as nanoseconds.
+/// Reads a positive duration as nanoseconds: seconds, or a number with `ms`, `s`, `m`, `h` or `d`.
 pub(crate) fn seconds(text: &str) -> Result<u64, String> {
-    let text = text.strip_suffix('s').unwrap_or(text);
-    match unsigned::<f64>(text) {
+    let units = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86_400.0)];
+    let of_unit = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)));
+    let (number, factor) = of_unit.unwrap_or((text, 1.0));
+    match unsigned::<f64>(number).map(|number| number * factor) {
         Some(seconds) if seconds.is_finite() && seconds > 0.0 && seconds < 1e9 => {
             Ok((seconds * 1e9) as u64)
         }
-        _ => Err(format!("'{text}' is not a number of seconds above 0 and below 1e9")),
+        _ => Err(format!(
+            "'{text}' is not a number of seconds above 0 and below 1e9, or one with ms, s, m, h or d, such as 5m"
+        )),
     }
 }
 
@@ -274,6 +278,9 @@ mod tests {
     fn seconds_may_have_a_fraction() {
         assert_eq!(seconds("0.5"), Ok(500_000_000));
         assert_eq!(seconds("60s"), Ok(60_000_000_000));
+        assert_eq!((seconds("5m"), seconds("1.5h")), (Ok(300_000_000_000), Ok(5_400_000_000_000)));
+        assert_eq!((seconds("250ms"), seconds("2d")), (Ok(250_000_000), Ok(172_800_000_000_000)));
+        assert!(seconds("m").is_err() && seconds("5 m").is_err() && seconds("20000d").is_err());
         assert!(seconds("0").is_err() && seconds("nan").is_err());
     }
 }

@@ -9,11 +9,9 @@
 mod indexed;
 
 use std::collections::{HashMap, HashSet};
-use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
 
-use flowloom::apps::CaptureSink;
 use flowloom::engine::{Control, PacketSink as _, Released};
 use flowloom::flow_key::FlowKey;
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource as _, RawPacket, decode};
@@ -31,7 +29,7 @@ use crate::render::extract::ExtractResult;
 use crate::render::{print, say_error, warn, warn_of};
 use crate::signals::stop_on_signals;
 
-use super::replay::{Selected, Selection, look, set_options};
+use super::replay::{Selected, Selection, capture_sink, look, set_options};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failure> {
@@ -61,7 +59,7 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
     };
 
     let failed = |error: &dyn std::fmt::Display| passes.cannot_write(error, &file);
-    let mut sink = CaptureSink::new(BufWriter::with_capacity(1 << 18, file.clone()));
+    let mut sink = capture_sink(file.clone(), passes.output)?;
     if file.has_old_contents() {
         sink = sink.without_empty_capture();
     }

@@ -1,6 +1,6 @@
 //! Parses tokens to an expression.
 
-use flowloom_record::{GroupSet, Kind, Schema, nearest_first};
+use flowloom_record::{GroupSet, Kind, Schema, advice, nearest_first};
 
 use super::lexer::{Comparison, Token, TokenKind};
 use super::subject::{DERIVED, Subject};
@@ -226,7 +226,7 @@ fn unknown(name: &str, schema: &Schema) -> String {
     let columns = schema.columns().iter().map(|column| column.name);
     let derived = DERIVED.into_iter().filter(|derived| Subject::named(derived, schema).is_some());
     let names: Vec<&str> = columns.chain(derived).collect();
-    format!("unknown name '{name}'\n  use {}", nearest_first(name, &names))
+    format!("unknown name '{name}'{}", advice(name, &names))
 }
 
 #[cfg(test)]

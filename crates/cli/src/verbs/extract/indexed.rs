@@ -1,13 +1,12 @@
 //! Extraction with an index: reads only the parts of a capture that contain packets of the flows.
 
 use std::collections::{BTreeSet, HashSet};
-use std::io::BufWriter;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+use flowloom::apps::Accounting;
 use flowloom::apps::accounting::{Accounted, AccountingRecord, EndedBy, community_id};
-use flowloom::apps::{Accounting, CaptureSink};
 use flowloom::engine::{App as _, Control, PacketSink as _, Released};
 use flowloom::flow_key::FlowKey;
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource as _, PacketView, decode};
@@ -24,7 +23,7 @@ use crate::render::extract::{ExtractResult, IndexFigures};
 use crate::render::{counted, print, say};
 use crate::signals::stop_on_signals;
 
-use super::super::replay::{Selected, Selection, set_options};
+use super::super::replay::{Selected, Selection, capture_sink, set_options};
 use super::warn_if_nothing;
 
 const ICMP: u8 = 1;
@@ -271,7 +270,7 @@ impl Scan {
         let file = OutputFile::open(output).map_err(|error| cannot_write(&error, ""))?;
         let failed =
             |error: &dyn std::fmt::Display| cannot_write(error, &format!("\n  {}", file.remains()));
-        let mut sink = CaptureSink::new(BufWriter::with_capacity(1 << 18, file.clone()));
+        let mut sink = capture_sink(file.clone(), output)?;
         if file.has_old_contents() {
             sink = sink.without_empty_capture();
         }

@@ -47,6 +47,7 @@ use crate::render::{counted, print, print_aside, say_error, warn, warn_of};
 pub(crate) use firewall::{Origin, Rules};
 pub(crate) use l7::load_patterns;
 pub(crate) use look::look;
+pub(crate) use outputs::capture_sink;
 pub(crate) use select::{Selected, Selection};
 pub(crate) use setup::set_options;
 
@@ -78,6 +79,9 @@ pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure
     let Ended { ran, passed_over, range } = ended?;
 
     let written = finish_records(&plan, &ran, &mut records, keeps_records, common);
+    if has_seen_enough(&plan, &ran) {
+        return Err(Failure::BrokenPipe);
+    }
     check_input(&plan, &ran)?;
     // Read the figures now, because the oracle runs its own application and probe.
     let tcb_cache = plan.probe.as_ref().map(probe::Probe::figures);
@@ -187,6 +191,28 @@ fn records_of(plan: &mut Plan<'_>) -> Records {
     Records { file, is_awaited: arguments.live.iface.is_some(), labels, sums }
 }
 
+/// Returns whether the records went to a reader that has closed its pipe, and nothing else was to
+/// be written.
+fn has_seen_enough(plan: &Plan<'_>, ran: &Ran<'_>) -> bool {
+    let arguments = plan.arguments;
+    let Some(Fault::Records { error }) = &ran.report.fault else { return false };
+    let first: &(dyn std::error::Error + 'static) = &*error.0;
+    let mut causes = std::iter::successors(Some(first), |error| error.source());
+    let is_closed = causes.any(|error| {
+        let error = error.downcast_ref::<std::io::Error>();
+        error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    });
+    let others = [&arguments.write, &arguments.save_part, &arguments.save.save];
+    is_closed && is_to_standard_output(arguments) && others.iter().all(|path| path.is_none())
+}
+
+/// Returns whether the records go to standard output.
+fn is_to_standard_output(arguments: &Replay) -> bool {
+    arguments.flows.as_ref().is_some_and(|path| {
+        Destination::of(path, arguments.flows_format).is_ok_and(|flows| flows.is_standard_output())
+    })
+}
+
 /// What became of the records that a run was to write.
 struct Written {
     outcome: Result<(), Failure>,
@@ -278,9 +304,7 @@ fn save_page(
 
 /// Prints the result, where records do not go.
 fn print_result(arguments: &Replay, result: &ReplayResult, common: &Common) -> Result<(), Failure> {
-    let on_standard_output = arguments.flows.as_ref().is_some_and(|path| {
-        Destination::of(path, arguments.flows_format).is_ok_and(|flows| flows.is_standard_output())
-    });
+    let on_standard_output = is_to_standard_output(arguments);
     let printed = if on_standard_output { print_aside(result, common) } else { print(result, common) };
     match printed {
         // A reader that closes the pipe early has seen enough of the result, but still gets the

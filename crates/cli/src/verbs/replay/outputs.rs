@@ -161,7 +161,11 @@ fn is_pcap(path: &Path) -> bool {
 }
 
 /// Returns the packet sink for a file, in the format that its name selects.
-fn capture_sink(file: OutputFile, path: &Path) -> Result<CaptureSink<PackedFile>, Failure> {
+///
+/// # Errors
+///
+/// Returns [`Failure::Output`] if a compressed file cannot be begun.
+pub(crate) fn capture_sink(file: OutputFile, path: &Path) -> Result<CaptureSink<PackedFile>, Failure> {
     let (compression, _) = Compression::of(path);
     let file = PackedFile::new(file, compression)
         .map_err(|error| Failure::Output(format!("cannot write packets to {}: {error}", path.display())))?;
