@@ -156,7 +156,7 @@ pub struct EngineConfig {
     /// The order that the run keeps. Defaults to [`Order::Internal`], which refuses policies that
     /// keep no order.
     pub order: Order,
-    /// Packets per ring, a power of two. Defaults to 16,384. A packet takes 112 bytes. For a worker
+    /// Packets per ring, a power of two. Defaults to 16,384. A packet takes 120 bytes. For a worker
     /// that lags behind and gets few packets of each batch, it takes up to four times that (from
     /// 512 slots on). With a pull policy, this is the maximum number of packets in the pool.
     pub ring_slots: usize,

@@ -115,6 +115,9 @@ pub struct PacketView<'a> {
     /// before it. Times therefore never decrease in arrival order, nor within a flow whose order is
     /// kept. If workers share flows, times may decrease from one flow to another.
     pub time_ns: u64,
+    /// Nanoseconds since 1970 as the packet's record states them. They may go backwards, by
+    /// decades.
+    pub stamped_ns: u64,
     /// Bytes the packet had on the wire, or its fragments together.
     pub wire_bytes: u32,
     /// The fragments that a source joined to this packet.
@@ -129,11 +132,20 @@ pub struct PacketView<'a> {
 
 impl<'a> PacketView<'a> {
     /// Returns the view of a packet from its captured bytes, the decoder's result, its time in
-    /// nanoseconds since 1970, and its length on the wire in bytes.
+    /// nanoseconds since 1970, and its length on the wire in bytes. It is stamped with that time.
     #[inline(always)]
     #[must_use]
     pub const fn new(bytes: &'a [u8], headers: Headers, time_ns: u64, wire_bytes: u32) -> Self {
-        Self { bytes, headers, time_ns, wire_bytes, fragments: None, port: 0, queue: 0, tag: 0 }
+        let (fragments, stamped_ns) = (None, time_ns);
+        Self { bytes, headers, time_ns, stamped_ns, wire_bytes, fragments, port: 0, queue: 0, tag: 0 }
+    }
+
+    /// Returns the view with the time that the packet's record states.
+    #[inline(always)]
+    #[must_use]
+    pub const fn with_stamp(mut self, stamped_ns: u64) -> Self {
+        self.stamped_ns = stamped_ns;
+        self
     }
 
     /// Returns the view of a packet in a frame that a wire has received. The time is that of the
@@ -141,8 +153,8 @@ impl<'a> PacketView<'a> {
     #[inline(always)]
     #[must_use]
     pub const fn of_frame(frame: &Frame<'a>, headers: Headers, time_ns: u64) -> Self {
-        let Frame { bytes, wire_bytes, port, queue, tag, .. } = *frame;
-        Self { bytes, headers, time_ns, wire_bytes, fragments: None, port, queue, tag }
+        let Frame { bytes, wire_bytes, time_ns: stamped_ns, port, queue, tag, .. } = *frame;
+        Self { bytes, headers, time_ns, stamped_ns, wire_bytes, fragments: None, port, queue, tag }
     }
 
     /// Returns the view of a packet that a source joined from these fragments, if any.

@@ -9,7 +9,7 @@
 //!  wire      32 bits   bytes on the wire
 //! ```
 //!
-//! A [`PacketDescriptor`] adds the results of the decoder. A worker therefore decodes nothing, and
+//! A [`PacketDescriptor`] adds the packet's time stamp and the results of the decoder. A worker therefore decodes nothing, and
 //! reads packet bytes only if its application does.
 
 use flowloom_cpu::prefetch;
@@ -92,13 +92,14 @@ impl HeaderFields {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PacketDescriptor {
     pub(crate) packet: PacketRef,
+    stamped_ns: u64,
     pub(crate) key: FlowKey,
     fields: HeaderFields,
 }
 
 impl PacketDescriptor {
     /// Words of an encoded descriptor.
-    pub(crate) const WORDS: usize = 14;
+    pub(crate) const WORDS: usize = 15;
     /// Bytes of an encoded descriptor.
     pub(crate) const BYTES: usize = 8 * Self::WORDS;
     /// The index of the word that holds the packet's time.
@@ -108,7 +109,7 @@ impl PacketDescriptor {
 
     /// Returns the encoded descriptor of a packet.
     #[inline(always)]
-    pub(crate) fn words(packet: PacketRef, headers: &Headers) -> [u64; Self::WORDS] {
+    pub(crate) fn words(packet: PacketRef, stamped_ns: u64, headers: &Headers) -> [u64; Self::WORDS] {
         let PacketRef { hash, time_ns, place, tag, captured, wire } = packet;
         let key = headers.key.words();
         let fields = HeaderFields::of(headers);
@@ -118,6 +119,7 @@ impl PacketDescriptor {
             place,
             tag,
             pair(captured, wire),
+            stamped_ns,
             key[0],
             key[1],
             key[2],
@@ -133,7 +135,7 @@ impl PacketDescriptor {
     /// Decodes a descriptor. The compiler reads only the words that the caller uses.
     #[inline(always)]
     pub(crate) fn of_words(words: &[u64; Self::WORDS]) -> Self {
-        let &[hash, time_ns, place, tag, lengths, ref key @ .., headers, payload, rest] = words;
+        let &[hash, time_ns, place, tag, lengths, stamped_ns, ref key @ .., headers, payload, rest] = words;
         Self {
             packet: PacketRef {
                 hash: TableHash::from_mixed(hash),
@@ -143,6 +145,7 @@ impl PacketDescriptor {
                 captured: low(lengths),
                 wire: high(lengths),
             },
+            stamped_ns,
             key: FlowKey::from_words(*key),
             fields: HeaderFields {
                 network_offset: low(headers),
@@ -160,7 +163,7 @@ impl PacketDescriptor {
         let packet = &self.packet;
         let headers = self.fields.headers(self.key);
         let view = PacketView::new(packet.bytes(block.bytes), headers, packet.time_ns, packet.wire);
-        (packet.number(), view.with_fragments(block.fragments))
+        (packet.number(), view.with_stamp(self.stamped_ns).with_fragments(block.fragments))
     }
 
     /// Prefetches the lines that an application reads first, if the packet has a payload. They may
@@ -210,6 +213,7 @@ pub(crate) const SEQUENCE_NUMBERS: u32 = 1 << (u64::BITS - NUMBER_BITS);
 pub(crate) struct PacketPlace {
     pub(crate) position: u64,
     pub(crate) time_ns: u64,
+    pub(crate) stamped_ns: u64,
     pub(crate) captured: u32,
     pub(crate) wire: u32,
     pub(crate) number: u64,
@@ -288,7 +292,8 @@ mod tests {
     fn a_packet_comes_back_as_it_went_in() {
         // On a 32-bit machine, a block is shorter.
         let position = ((1 << 48) - 1).min(usize::MAX as u64);
-        let place = PacketPlace { position, time_ns: 5, captured: 1500, wire: 9000, number: (1 << 40) - 1 };
+        let (time_ns, stamped_ns, number) = (5, 3, (1 << 40) - 1);
+        let place = PacketPlace { position, time_ns, stamped_ns, captured: 1500, wire: 9000, number };
         let mut packet = PacketRef::packet(TableHash::from_mixed(7), place, LinkType(0xFFFF));
         packet.tag = PacketRef::tag_with_sequence(packet.tag, SEQUENCE_NUMBERS - 1);
         assert_eq!((packet.hash.bits(), packet.time_ns, packet.wire), (7, 5, 9000));
@@ -302,6 +307,7 @@ mod tests {
         let place = PacketPlace {
             position: 77,
             time_ns: u64::MAX,
+            stamped_ns: u64::MAX - 9,
             captured: u32::MAX - 1,
             wire: u32::MAX,
             number: 9,
@@ -321,10 +327,11 @@ mod tests {
                 headers.payload_bytes = u32::MAX - 4;
                 let packet =
                     PacketRef::packet(TableHash::from_mixed(u64::MAX - 5), place, LinkType(0x1234));
-                let descriptor = PacketDescriptor::of_words(&PacketDescriptor::words(packet, &headers));
-                let expected =
-                    PacketDescriptor { packet, key: headers.key, fields: HeaderFields::of(&headers) };
-                assert_eq!(descriptor, expected);
+                let stamped_ns = place.stamped_ns;
+                let descriptor =
+                    PacketDescriptor::of_words(&PacketDescriptor::words(packet, stamped_ns, &headers));
+                let (key, fields) = (headers.key, HeaderFields::of(&headers));
+                assert_eq!(descriptor, PacketDescriptor { packet, stamped_ns, key, fields });
                 assert_eq!(descriptor.fields.headers(descriptor.key), headers);
             }
         }
@@ -332,7 +339,14 @@ mod tests {
 
     #[test]
     fn bytes_outside_the_block_are_none() {
-        let place = |position, captured| PacketPlace { position, time_ns: 0, captured, wire: 9, number: 0 };
+        let place = |position, captured| PacketPlace {
+            position,
+            time_ns: 0,
+            stamped_ns: 0,
+            captured,
+            wire: 9,
+            number: 0,
+        };
         let packet = |position, captured| {
             PacketRef::packet(TableHash::default(), place(position, captured), LinkType(1))
         };

@@ -74,6 +74,8 @@ pub(crate) struct DecodedBatch {
     pub(crate) block_number: (u64, u32),
     block: Option<SharedBlock>,
     raw: Vec<RawPacket>,
+    /// Their time stamps.
+    stamps: Vec<u64>,
     /// The descriptors that the batch is decoded into.
     pub(crate) descriptors: Option<Arc<DescriptorBatch>>,
     /// The decoder has finished.
@@ -100,6 +102,7 @@ impl DecodedBatch {
     fn clear(&mut self) {
         self.block = None;
         self.raw.clear();
+        self.stamps.clear();
         self.items.clear();
         self.refused.clear();
         (self.mask, self.is_decoded) = (0, false);
@@ -124,7 +127,8 @@ impl DecodedBatch {
     fn decode(&mut self, decoder: &Decoder, census: &mut Census, mut descriptors: Arc<DescriptorBatch>) {
         let Some(block) = self.block.take() else { return };
         let bytes = block.bytes();
-        let (first, pass, raw) = (self.first, self.block_number.1, &self.raw[..]);
+        let (first, pass) = (self.first, self.block_number.1);
+        let (raw, stamps) = (&self.raw[..], &self.stamps[..]);
         let (items, refused, mask) = (&mut self.items, &mut self.refused, &mut self.mask);
         let Some(target) = Arc::get_mut(&mut descriptors) else {
             unreachable!("the pool lends only batches that nothing else holds")
@@ -135,11 +139,11 @@ impl DecodedBatch {
                     prefetch::read_at(bytes, packet.position as usize);
                 }
                 let number = first + i as u64;
-                let packet_at = (number, packet);
+                let packet_at = (number, packet, stamps[i]);
                 let admitted = decoder.admit(packet_at, bytes, pass, census, |headers, hash, place| {
                     let digest = decoder.digest(&headers.key, hash);
                     let packet_ref = PacketRef::packet(hash.table, place, packet.link);
-                    writer.push(PacketDescriptor::words(packet_ref, headers));
+                    writer.push(PacketDescriptor::words(packet_ref, place.stamped_ns, headers));
                     items.push(WorkItem { digest, bytes: packet.wire_bytes });
                     *mask |= 1 << i;
                 });
@@ -280,6 +284,7 @@ impl<'a> InputStage<'a> {
             }
             target.latest_ns = packets[packets.len() - 1].time_ns;
             target.raw.extend_from_slice(packets);
+            target.stamps.extend_from_slice(&self.reader.stamps);
             if self.next.len() > 0 {
                 break;
             }

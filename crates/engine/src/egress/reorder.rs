@@ -458,7 +458,7 @@ mod tests {
     }
 
     fn packet(number: u64) -> PacketRef {
-        let place = PacketPlace { position: 0, time_ns: 0, captured: 3, wire: 3, number };
+        let place = PacketPlace { position: 0, time_ns: 0, stamped_ns: 0, captured: 3, wire: 3, number };
         PacketRef::packet(flowloom_flow_key::TableHash::default(), place, LinkType::ETHERNET)
     }
 

@@ -47,7 +47,7 @@ pub(crate) struct Chunk {
     last_ns: u64,
     /// What the thread that decodes the chunk reads itself, until the reader takes it back.
     segment: Option<Unjoined>,
-    /// The time stamps of a segment's packets.
+    /// The time stamps of the packets.
     stamps: Vec<u64>,
     is_of_segment: bool,
 }
@@ -81,8 +81,9 @@ impl Chunk {
         self.is_of_segment = true;
     }
 
-    /// Adds packets of a batch that were read in order. The first has number `first`.
-    pub(crate) fn add(&mut self, first: u64, batch: &PacketBatch, range: Range<usize>) {
+    /// Adds packets of a batch that were read in order, and their stamps. The first has number
+    /// `first`.
+    pub(crate) fn add(&mut self, first: u64, batch: &PacketBatch, range: Range<usize>, stamps: &[u64]) {
         let Some(block) = &batch.block else { return };
         if self.len == 0 {
             self.first = first;
@@ -94,6 +95,7 @@ impl Chunk {
             ahead.request(bytes);
         }
         self.packets.extend_from_slice(packets);
+        self.stamps.extend_from_slice(stamps);
         self.bytes += packets.iter().map(|raw| u64::from(raw.captured_bytes)).sum::<u64>();
         self.last_ns = packets.last().map_or(self.last_ns, |raw| raw.time_ns);
         self.add_run(batch, packets.len());
@@ -123,14 +125,16 @@ impl Chunk {
         if self.segment.is_some() {
             self.decode_segment(how);
         } else {
-            let Self { packets, runs, lists, losses, .. } = self;
+            let Self { packets, stamps, runs, lists, losses, .. } = self;
             let losses = losses.get_mut().unwrap_or_else(PoisonError::into_inner);
             for (index, run) in (0..).zip(&*runs) {
                 let block = run.block.bytes();
-                let at = run.packets.start;
                 let mut into = Lists { by_shard: lists, losses, index };
-                for (number, raw) in (at as u64..).zip(&mut packets[run.packets.clone()]) {
-                    into.admit(how.decoder, (number, raw), block, run.pass);
+                let these = run.packets.clone();
+                for (number, (raw, &stamp)) in
+                    (these.start as u64..).zip(packets[these.clone()].iter_mut().zip(&stamps[these]))
+                {
+                    into.admit(how.decoder, (number, raw, stamp), block, run.pass);
                 }
             }
         }
@@ -165,7 +169,8 @@ impl Chunk {
             for (number, raw) in (from..).zip(&mut batch.packets) {
                 ahead.request(open);
                 self.stamps.push(raw.time_ns);
-                into.admit(how.decoder, (number, raw), open, batch.pass);
+                let stamp = raw.time_ns;
+                into.admit(how.decoder, (number, raw, stamp), open, batch.pass);
             }
             if how.has_sink {
                 self.packets.extend_from_slice(&batch.packets);
@@ -284,19 +289,25 @@ struct Lists<'a> {
 impl Lists<'_> {
     /// A packet with an impossible length on the wire gets a possible one.
     #[inline(always)]
-    fn admit(&mut self, decoder: &Decoder, (number, raw): (u64, &mut RawPacket), block: &[u8], pass: u32) {
+    fn admit(
+        &mut self,
+        decoder: &Decoder,
+        (number, raw, stamped_ns): (u64, &mut RawPacket, u64),
+        block: &[u8],
+        pass: u32,
+    ) {
         let Self { by_shard, losses, index } = self;
-        let mut wire = raw.wire_bytes;
-        let admitted =
-            decoder.admit((number, raw), block, pass, &mut losses.census, |headers, hash, place| {
-                wire = place.wire;
-                let packet = PacketRef::packet(hash.table, place, raw.link).in_run(*index);
-                let shard = shard_of(hash, by_shard.len());
-                by_shard[shard].push(PacketDescriptor::words(packet, headers));
-            });
+        let (mut wire, link) = (raw.wire_bytes, raw.link);
+        let packet = (number, &*raw, stamped_ns);
+        let admitted = decoder.admit(packet, block, pass, &mut losses.census, |headers, hash, place| {
+            wire = place.wire;
+            let packet = PacketRef::packet(hash.table, place, link).in_run(*index);
+            let shard = shard_of(hash, by_shard.len());
+            by_shard[shard].push(PacketDescriptor::words(packet, place.stamped_ns, headers));
+        });
         raw.wire_bytes = wire;
         if let Err(reason) = admitted {
-            losses.refuse(reason, raw.link);
+            losses.refuse(reason, link);
         }
     }
 }

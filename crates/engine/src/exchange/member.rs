@@ -205,7 +205,7 @@ impl<'x, 'a> Member<'x, 'a> {
         let Held { chunk, ticket } = self.held.insert(Held { chunk, ticket: None });
         let pending = loop {
             match reader.next_up_to(exchange.chunk_packets - chunk.len()) {
-                Next::Packets { first, range } => chunk.add(first, &reader.batch, range),
+                Next::Packets { first, range } => chunk.add(first, &reader.batch, range, &reader.stamps),
                 Next::Pending(polled) => break Some(polled),
                 Next::Over => break None,
             }

@@ -35,15 +35,18 @@ impl Arrivals {
         Self { counters, ..Self::default() }
     }
 
-    /// Counts the next packets and sets their times. Returns the number of the first.
+    /// Counts the next packets and sets their times. Replaces `stamps` by the times that they had
+    /// before. Returns the number of the first.
     #[inline]
-    pub(crate) fn count(&mut self, packets: &mut [RawPacket]) -> u64 {
+    pub(crate) fn count(&mut self, packets: &mut [RawPacket], stamps: &mut Vec<u64>) -> u64 {
         let number = self.yielded;
         self.yielded += packets.len() as u64;
         let counters = &mut self.counters;
         let begins = !self.has_begun && !packets.is_empty();
         self.has_begun |= begins;
         counters.packets += packets.len() as u64;
+        stamps.clear();
+        stamps.extend(packets.iter().map(|raw| raw.time_ns));
         for raw in &mut *packets {
             counters.bytes_on_wire += u64::from(raw.wire_bytes);
             counters.bytes_captured += u64::from(raw.captured_bytes);
@@ -247,15 +250,16 @@ impl Decoder {
         Self { options, hasher, digest }
     }
 
-    /// Passes the headers, hash and place of a packet to `to`. Returns the reason if the packet has
-    /// no key. The census counts what is not usual, under the packet's number counted from 1.
+    /// Passes the headers, hash and place of a packet, given with its number and its stamp, to
+    /// `to`. Returns the reason if the packet has no key. The census counts what is not usual,
+    /// under the packet's number counted from 1.
     ///
     /// `to` reads the headers where the decoder wrote them: a copy would wait until the single-byte
     /// stores have reached memory, after all other pending stores.
     #[inline(always)]
     pub(crate) fn admit(
         &self,
-        (number, raw): (u64, &RawPacket),
+        (number, raw, stamped_ns): (u64, &RawPacket, u64),
         block: &[u8],
         pass: u32,
         census: &mut Census,
@@ -268,7 +272,7 @@ impl Decoder {
         let hash = self.hasher.hash(&headers.key);
         let RawPacket { position, captured_bytes: captured, wire_bytes, time_ns, .. } = *raw;
         let wire = census.look_at_length(number + 1, &headers, bytes, wire_bytes);
-        to(&headers, hash, PacketPlace { position, time_ns, captured, wire, number });
+        to(&headers, hash, PacketPlace { position, time_ns, stamped_ns, captured, wire, number });
         Ok(())
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct Reader<'a> {
     publisher: ReaderPublisher<'a>,
     halt: Arc<Halt>,
     pub(crate) batch: PacketBatch,
+    /// The time stamps of the packets that were taken last.
+    pub(crate) stamps: Vec<u64>,
     /// Packets of the batch that were taken.
     taken: usize,
     pacer: Option<Pacer>,
@@ -68,6 +70,7 @@ impl<'a> Reader<'a> {
             publisher,
             halt,
             batch: PacketBatch::new(),
+            stamps: Vec::with_capacity(BATCH_PACKETS),
             taken: 0,
             pacer: Pacer::new(config.pace),
             left: config.packet_limit.unwrap_or(u64::MAX),
@@ -118,7 +121,8 @@ impl<'a> Reader<'a> {
             pacer.took();
         }
         self.taken = range.end;
-        Next::Packets { first: self.arrivals.count(&mut self.batch.packets[range.clone()]), range }
+        let first = self.arrivals.count(&mut self.batch.packets[range.clone()], &mut self.stamps);
+        Next::Packets { first, range }
     }
 
     /// Splits the next packets off, if the source can be split and nothing depends on single

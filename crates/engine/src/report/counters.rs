@@ -59,12 +59,12 @@ pub struct InputCounters {
     pub decoded: u64,
     /// Packets dropped before they reached a worker.
     pub dropped: DropCounts,
-    /// Packets whose time stamp is up to a minute before that of an earlier packet. They have the
-    /// earlier packet's time.
+    /// Packets whose time stamp is up to a minute before that of an earlier packet. Their time in
+    /// the run is that of the earlier packet.
     pub time_backwards: u64,
     /// The largest of these steps back, in nanoseconds.
     pub time_backwards_ns_max: u64,
-    /// Packets whose time stamp is further off. They have the time of the surrounding packets.
+    /// Packets whose time stamp is further off. They do not move the time of the run.
     pub time_outliers: u64,
     /// Steps to a distant time that several consecutive packets confirm. After a step back, the
     /// time advances by the differences of the stamps.

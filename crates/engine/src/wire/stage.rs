@@ -30,6 +30,7 @@ const LOOKS: u32 = 16;
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     raw: Vec<RawPacket>,
+    stamps: Vec<u64>,
     decisions: Vec<Decision>,
     /// The frame of each packet of the burst.
     frames: Vec<usize>,
@@ -167,7 +168,7 @@ impl<W: Wire> WireStage<'_, W> {
     fn decode(&mut self, frames: usize) -> u64 {
         let Self { wire, decoder, stage, burst, options, arrivals, losses, counts, batch, .. } = self;
         let FlowStage { runner, flows } = stage;
-        let Batch { raw, decisions, frames: of_burst, headers: headers_of, actions, .. } = batch;
+        let Batch { raw, stamps, decisions, frames: of_burst, headers: headers_of, actions, .. } = batch;
         raw.clear();
         raw.extend((0..frames).map(|i| {
             let frame = wire.frame(i);
@@ -180,13 +181,13 @@ impl<W: Wire> WireStage<'_, W> {
                 interface: InterfaceName::UNKNOWN,
             }
         }));
-        let first = arrivals.count(raw);
+        let first = arrivals.count(raw, stamps);
         decisions.clear();
         decisions.resize(frames, Decision::Drop);
         of_burst.clear();
         for (i, (number, raw)) in (first..).zip(raw.iter()).enumerate() {
             let frame = wire.frame(i);
-            let (at, census) = ((number, raw), &mut losses.census);
+            let (at, census) = ((number, raw, stamps[i]), &mut losses.census);
             let admitted = decoder.admit(at, frame.bytes, 0, census, |headers, hash, place| {
                 burst.push(hash.table, headers, place);
                 headers_of[i] = Some(*headers);
@@ -234,6 +235,7 @@ impl<W: Wire> WireStage<'_, W> {
             answers,
             actions,
             rewrites,
+            ..
         } = batch;
         let refuses = options.refusal != flowloom_packet::refusal::Refusal::Silent;
         let (keys, hashes) = burst.take();

@@ -128,18 +128,18 @@ impl InlineStage<'_> {
 
     #[inline]
     fn process(&mut self, first: u64, range: Range<usize>) {
-        let Self { reader: Reader { batch, losses, .. }, decoder, stage, burst, .. } = self;
+        let Self { reader: Reader { batch, stamps, losses, .. }, decoder, stage, burst, .. } = self;
         let Some(block) = &batch.block else { return };
         let open = block.open();
         let block = open.bytes;
         let mut ahead = batch.lookahead();
         let packets = &batch.packets[range];
         let mut requested = 0;
-        for (number, raw) in (first..).zip(packets) {
+        for ((number, raw), &stamp) in (first..).zip(packets).zip(&*stamps) {
             ahead.request(block);
             let census = &mut losses.census;
             let admitted =
-                decoder.admit((number, raw), block, batch.pass, census, |headers, hash, place| {
+                decoder.admit((number, raw, stamp), block, batch.pass, census, |headers, hash, place| {
                     burst.push(hash.table, headers, place);
                 });
             if let Err(reason) = admitted {

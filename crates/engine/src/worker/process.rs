@@ -26,7 +26,7 @@ pub(crate) struct Pending {
 
 impl Pending {
     const NONE: Self = Self {
-        place: PacketPlace { position: 0, time_ns: 0, captured: 0, wire: 0, number: 0 },
+        place: PacketPlace { position: 0, time_ns: 0, stamped_ns: 0, captured: 0, wire: 0, number: 0 },
         fields: HeaderFields::NONE,
     };
 
@@ -35,7 +35,7 @@ impl Pending {
         let place = self.place;
         let bytes = bytes_at(block.bytes, place.position, place.captured);
         let view = PacketView::new(bytes, self.fields.headers(key), place.time_ns, place.wire);
-        (place.number, view.with_fragments(block.fragments))
+        (place.number, view.with_stamp(place.stamped_ns).with_fragments(block.fragments))
     }
 }
 
