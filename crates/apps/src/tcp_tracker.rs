@@ -191,7 +191,8 @@ impl TcpFlow {
             self.bytes[way] += later.bytes[way];
             self.flags[way] |= later.flags[way];
         }
-        self.last_ns = later.last_ns;
+        self.first_ns = self.first_ns.min(later.first_ns);
+        self.last_ns = self.last_ns.max(later.last_ns);
         self.initiator.improve(later.initiator);
     }
 
@@ -250,8 +251,10 @@ impl FlowState for TcpFlow {
         )
         .of_direction(HighToLow, "reverse_bytes")
         .with_elements(element::REVERSE_BYTES),
-        Column::new("first_ns", Kind::Time, "The time of the first packet.").with_elements(element::START),
-        Column::new("last_ns", Kind::Time, "The time of the last packet.").with_elements(element::END),
+        Column::new("first_ns", Kind::Time, "The earliest time stamp of a packet.")
+            .with_elements(element::START),
+        Column::new("last_ns", Kind::Time, "The latest time stamp of a packet.")
+            .with_elements(element::END),
         Column::new(
             "tcp_flags_low_to_high",
             Kind::Bits,
@@ -342,12 +345,13 @@ impl App for TcpTracker {
         let way = packet.headers.direction.index();
         let flags = packet.headers.tcp_flags;
         if flow.packets == [0, 0] {
-            flow.first_ns = packet.time_ns;
+            (flow.first_ns, flow.last_ns) = (packet.stamped_ns, packet.stamped_ns);
             flow.initiator = Initiator::of_packet(packet);
         }
         flow.packets[way] += 1;
         flow.bytes[way] += u64::from(packet.wire_bytes);
-        flow.last_ns = packet.time_ns;
+        flow.first_ns = flow.first_ns.min(packet.stamped_ns);
+        flow.last_ns = flow.last_ns.max(packet.stamped_ns);
         // Most packets change nothing: acknowledgements on an open connection, and packets other
         // than TCP.
         if packet.headers.key.protocol() == TCP && !packet.headers.later_fragment {

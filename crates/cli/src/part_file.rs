@@ -355,7 +355,10 @@ pub(crate) fn read(path: &Path) -> Result<PartFile, String> {
     }
     if magic != MAGIC {
         let version = char::from(magic[7]);
-        return Err(format!("its format has version {version:?}, but this flowloom reads version 1"));
+        return Err(format!(
+            "its format has version {version}, but this flowloom reads version {}",
+            char::from(MAGIC[7])
+        ));
     }
     let length = take(4)?;
     let header_bytes = u32::from_le_bytes(length[..].try_into().expect("four bytes were read"));

@@ -65,9 +65,10 @@ pub(crate) fn oracle<A: App>(
             let key = headers.key.with_pass(batch.pass);
             headers.key = key;
             headers.interface = raw.interface;
-            let view =
-                PacketView::new(bytes, headers, now, headers.possible_wire_bytes(bytes, raw.wire_bytes))
-                    .with_fragments(block.open().fragments);
+            let wire = headers.possible_wire_bytes(bytes, raw.wire_bytes);
+            let view = PacketView::new(bytes, headers, now, wire)
+                .with_stamp(raw.time_ns)
+                .with_fragments(block.open().fragments);
             let Some((last_seen, flow)) = open.get_mut(&key) else {
                 app.on_packet(&view, &mut open.entry(key).or_insert((now, A::Flow::default())).1);
                 continue;

@@ -106,9 +106,73 @@ fn without_timeouts_a_flow_is_one_record_that_the_input_ends() {
         text.lines().next().unwrap(),
         "source,destination,source_port,destination_port,protocol,protocol_name,start,end,packets,bytes,\
          ip_bytes,reverse_packets,reverse_bytes,reverse_ip_bytes,tcp_flags,reverse_tcp_flags,icmp_type,\
-         icmp_code,vlan,customer_vlan,direction,end_reason"
+         icmp_code,vlan,customer_vlan,direction,end_reason,times_back"
     );
-    assert!(text.lines().skip(1).all(|line| line.ends_with(",end")), "{text}");
+    assert!(text.lines().skip(1).all(|line| line.ends_with(",end,0")), "{text}");
+}
+
+#[test]
+fn records_have_the_time_stamps_of_their_packets_in_every_layout() {
+    let folder = Folder::new();
+    // Seconds and ports. The clock of the capture is set back, one stamp is of 2106, one packet late.
+    let packets = [(1000, 7), (1001, 7), (u32::MAX, 8), (1002, 9), (1002, 7), (1001, 9), (1003, 8)];
+    let after = [(200, 7), (201, 5), (202, 5), (203, 5), (202, 5), (204, 7)];
+    let packets = [&packets[..], &after].concat();
+    let capture = |packets: &[(u32, u16)]| {
+        let mut bytes = crate::bytes::pcap_header(1);
+        for &(second, port) in packets {
+            bytes.extend(crate::bytes::pcap_record(second, 46, 46, &crate::bytes::udp_frame(port)));
+        }
+        bytes
+    };
+    let trace = folder.write("t.pcap", &capture(&packets));
+    let mut expected = BTreeMap::<u64, (u64, u64, u64)>::new();
+    for &(second, port) in &packets {
+        let ns = u64::from(second) * 1_000_000_000;
+        let (start, end, back) = expected.entry(port.into()).or_insert((ns, ns, 0));
+        *back += u64::from(ns < *end);
+        (*start, *end) = (ns.min(*start), ns.max(*end));
+    }
+    assert_eq!(expected[&7], (200_000_000_000, 1_002_000_000_000, 2));
+    let flows = folder.path("f.jsonl");
+    for layout in [
+        &["--no-mmap"][..],
+        &["--verify"],
+        &["--workers", "2"],
+        &["--workers", "3", "--scheduler", "lfb"],
+        &["--workers", "2", "--scheduler", "rr", "--order", "external"],
+    ] {
+        let document = replay(&[&[&trace, "--app", "accounting", "--flows", &flows], layout].concat());
+        let records: BTreeMap<u64, (u64, u64, u64)> = std::fs::read_to_string(&flows)
+            .unwrap()
+            .lines()
+            .map(|line| {
+                let record: Value = serde_json::from_str(line).unwrap();
+                let [start, end, back] = ["start", "end", "times_back"].map(|name| number(&record, name));
+                (number(&record, "source_port"), (start, end, back))
+            })
+            .collect();
+        assert_eq!(records, expected, "{layout:?}");
+        assert_eq!(number(&document, "records_times_back"), 4);
+    }
+    // Parts know the same, where the stamps of the later one do not go back.
+    let parts = [&packets[..2], &packets[3..5], &[(1004, 7), (1003, 7)]];
+    let whole = folder.write("whole.pcap", &capture(&parts.concat()));
+    let mut files = Vec::new();
+    for (i, part) in parts.iter().enumerate() {
+        let path = folder.write(&format!("{i}.pcap"), &capture(part));
+        files.push(folder.path(&format!("{i}.part")));
+        let number = format!("{}/3", i + 1);
+        let base = ["replay", &path, "--app", "accounting", "--part", &number];
+        flowloom([&base[..], &["--save-part", &files[i]]].concat()).ends(0);
+    }
+    let merged = folder.path("merged.csv");
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    flowloom([&["merge"], &files[..], &["--flows", &merged]].concat()).ends(0);
+    replay(&[&whole, "--app", "accounting", "--sort", "--flows", &flows.replace("jsonl", "csv")]);
+    let read = |path: &str| std::fs::read_to_string(path).unwrap();
+    assert_eq!(read(&merged), read(&flows.replace("jsonl", "csv")));
+    assert!(read(&merged).contains(",end,1"), "the late packet of the last part");
 }
 
 #[test]

@@ -120,10 +120,8 @@ fn records_of_real_captures_have_packets_bytes_and_times_of_wiresharks_conversat
         let options = [&options[..], &["-Y", "not icmp and not icmpv6"]].concat();
         let Some(rows) = tshark(&path, &options, &columns) else { continue };
         let mut streams: BTreeMap<(bool, String), ([End; 2], Sums)> = BTreeMap::new();
-        // If the time of a file goes back, a packet has the latest earlier time.
-        let mut latest_ns = 0;
         for row in &rows {
-            latest_ns = latest_ns.max(ns(&row[0]).unwrap_or(0));
+            let time_ns = ns(&row[0]).unwrap_or(0);
             let is_tcp = !row[2].is_empty();
             let stream = if is_tcp { &row[2] } else { &row[3] };
             let (Some(mut ends), false) = (ends(&row[4..]), stream.is_empty()) else { continue };
@@ -131,8 +129,9 @@ fn records_of_real_captures_have_packets_bytes_and_times_of_wiresharks_conversat
             ends.sort();
             let (_, sums) = streams
                 .entry((is_tcp, stream.clone()))
-                .or_insert_with(|| (ends, Sums { first_ns: latest_ns, ..Sums::default() }));
-            sums.last_ns = latest_ns;
+                .or_insert_with(|| (ends, Sums { first_ns: time_ns, ..Sums::default() }));
+            sums.first_ns = sums.first_ns.min(time_ns);
+            sums.last_ns = sums.last_ns.max(time_ns);
             sums.packets[way] += 1;
             sums.bytes[way] += row[1].parse::<u64>().unwrap();
         }

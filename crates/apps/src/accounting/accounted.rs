@@ -18,6 +18,8 @@ const PACKETS: u64 = (1 << FLAGS_SHIFT) - 1;
 const FLAGS_SHIFT: u32 = 48;
 /// The nine TCP flags in `seen`.
 const FLAGS: u64 = 0x1FF << FLAGS_SHIFT;
+/// Set in the first word of `seen` once the time of the run differs from the stamp of a packet.
+const IS_STAMPED: u64 = 1 << 63;
 
 // Bits of `Accounted::marks`.
 /// The first packet of the record is a SYN or, with the next bit, a SYN+ACK.
@@ -48,16 +50,21 @@ pub struct Accounted {
     seen: [u64; 2],
     bytes: [u64; 2],
     ip_bytes: [u64; 2],
+    /// The earliest and the latest stamp.
     first_ns: u64,
     last_ns: u64,
     connection: Connection,
+    /// The time of the run at the first packet, if the record [is stamped](IS_STAMPED).
+    begun_ns: u64,
+    /// Packets whose stamp is before that of an earlier packet.
+    times_back: u32,
     /// Type and code of the first ICMP message.
     message: [u8; 2],
     initiator: Initiator,
     marks: u8,
 }
 
-const _: () = assert!(size_of::<Accounted>() <= 104, "a record has two lines, of which UDP needs one");
+const _: () = assert!(size_of::<Accounted>() <= 112, "a record has two lines, of which UDP needs one");
 
 impl Accounted {
     /// Returns the packet counts: from the low endpoint to the high one, and back.
@@ -80,9 +87,25 @@ impl Accounted {
         self.seen.map(|seen| (seen >> FLAGS_SHIFT & 0x1FF) as u16)
     }
 
-    /// Returns the times of the first and the last packet, in nanoseconds since 1970.
+    /// Returns the earliest and the latest time stamp of the packets, in nanoseconds since 1970.
     pub fn times_ns(&self) -> (u64, u64) {
         (self.first_ns, self.last_ns)
+    }
+
+    /// Returns how many packets were stamped before an earlier packet of the record.
+    pub fn times_back(&self) -> u32 {
+        self.times_back
+    }
+
+    /// Returns the time of the run at the first packet. Unlike the stamps it never goes back.
+    #[inline(always)]
+    pub(super) fn begun_ns(&self) -> u64 {
+        if self.is_stamped() { self.begun_ns } else { self.first_ns }
+    }
+
+    #[inline(always)]
+    fn is_stamped(&self) -> bool {
+        self.seen[0] & IS_STAMPED != 0
     }
 
     /// Returns the direction of packets from the source, which is the same in all records of a
@@ -132,8 +155,8 @@ impl Accounted {
 
     /// The columns of the state, followed by that of further fields and by the protocol's name.
     pub(crate) const COLUMNS_OF_METER: &'static [Column] = &[
-        Column::new("start_ns", Kind::Time, "The time of the first packet."),
-        Column::new("end_ns", Kind::Time, "The time of the last packet."),
+        Column::new("start_ns", Kind::Time, "The earliest time stamp of a packet."),
+        Column::new("end_ns", Kind::Time, "The latest time stamp of a packet."),
         Column::new("packets_low_to_high", Kind::Packets, "Packets from the source.")
             .of_direction(LowToHigh, "packets"),
         Column::new("packets_high_to_low", Kind::Packets, "Packets from the destination.")
@@ -154,6 +177,7 @@ impl Accounted {
         Column::new("direction", Kind::Word(&DirectionBasis::WORDS), "How the source is known."),
         Column::new("closed", Kind::Word(&[]), "How the connection was closed, or `-`."),
         Column::new("icmp_type_code", Kind::Bits, "Type × 256 + code of the first ICMP message."),
+        Column::new("times_back", Kind::Number, "Packets stamped before an earlier packet."),
         Column::new("fields_digest", Kind::Digest, "A digest of the additional fields."),
         LABEL,
         Column::new("verdict", Kind::Word(&[]), "The verdict of rules, or `-`."),
@@ -192,9 +216,13 @@ impl Accounted {
         self.seen[way] = (self.seen[way] + 1) | u64::from(flags) << FLAGS_SHIFT;
         self.bytes[way] += u64::from(packet.wire_bytes);
         self.ip_bytes[way] += u64::from(packet.ip_bytes());
-        self.last_ns = packet.time_ns;
+        if packet.stamped_ns < self.last_ns || packet.stamped_ns != packet.time_ns {
+            self.add_stamp(packet);
+        } else {
+            self.last_ns = packet.stamped_ns;
+        }
         if let Some(fragments) = packet.fragments {
-            self.add_fragments(way, packet.time_ns, fragments);
+            self.add_fragments(way, packet.stamped_ns, fragments);
         }
         if has_tcp_header(packet) {
             if flags & (SYN | FIN | RST) != 0 {
@@ -205,20 +233,35 @@ impl Accounted {
         }
     }
 
+    /// Adds the stamp of a packet that goes back or differs from the time of the run.
+    #[cold]
+    #[inline(never)]
+    fn add_stamp(&mut self, packet: &PacketView<'_>) {
+        let stamped_ns = packet.stamped_ns;
+        if stamped_ns != packet.time_ns && !self.is_stamped() {
+            let is_first = self.packets() == [1, 0] || self.packets() == [0, 1];
+            self.begun_ns = if is_first { packet.time_ns } else { self.first_ns };
+            self.seen[0] |= IS_STAMPED;
+        }
+        self.times_back = self.times_back.saturating_add(u32::from(stamped_ns < self.last_ns));
+        self.first_ns = self.first_ns.min(stamped_ns);
+        self.last_ns = self.last_ns.max(stamped_ns);
+    }
+
     /// Counts the fragments of a datagram in place of the datagram.
     #[cold]
     #[inline(never)]
-    fn add_fragments(&mut self, way: usize, time_ns: u64, fragments: &Fragments) {
+    fn add_fragments(&mut self, way: usize, stamped_ns: u64, fragments: &Fragments) {
         self.seen[way] += u64::from(fragments.packets.max(1)) - 1;
         self.ip_bytes[way] += u64::from(fragments.more_ip_bytes);
-        self.first_ns = self.first_ns.min(time_ns.saturating_sub(fragments.span_ns));
+        self.first_ns = self.first_ns.min(stamped_ns.saturating_sub(fragments.span_ns));
     }
 
     /// Stores the data that only the first packet of a record contains.
     #[inline(never)]
     fn begin(&mut self, packet: &PacketView<'_>) {
         let headers = &packet.headers;
-        self.first_ns = packet.time_ns;
+        (self.first_ns, self.last_ns) = (packet.stamped_ns, packet.stamped_ns);
         let protocol = headers.key.protocol();
         if matches!(protocol, ICMP | ICMPV6) && !headers.later_fragment && self.marks & HAS_MESSAGE == 0 {
             let message =
@@ -284,16 +327,20 @@ impl Accounted {
     /// Adds later packets of the same record.
     fn add(&mut self, later: &Self) {
         if self.is_empty() {
-            self.first_ns = later.first_ns;
+            (self.first_ns, self.begun_ns) = (later.first_ns, later.begun_ns());
             self.marks |= later.marks & (BEGAN_OPENING | BEGAN_ANSWERING | BEGAN_HIGH);
         }
+        self.begun_ns = self.begun_ns();
+        self.seen[0] |= later.seen[0] & IS_STAMPED;
+        self.first_ns = self.first_ns.min(later.first_ns);
+        self.last_ns = self.last_ns.max(later.last_ns);
+        self.times_back = self.times_back.saturating_add(later.times_back);
         for way in 0..2 {
             self.seen[way] += later.seen[way] & PACKETS;
             self.seen[way] |= later.seen[way] & FLAGS;
             self.bytes[way] += later.bytes[way];
             self.ip_bytes[way] += later.ip_bytes[way];
         }
-        self.last_ns = later.last_ns;
         self.connection.add(&later.connection);
         if self.marks & HAS_MESSAGE == 0 {
             self.message = later.message;
@@ -313,7 +360,11 @@ impl Accounted {
             self.mark(SplitReason::NewConnection);
             return Composed::Apart;
         }
-        if later.connection.depends() || !self.connection.agrees(&later.connection, another.is_some()) {
+        let is_back = later.first_ns < self.last_ns;
+        if is_back
+            || later.connection.depends()
+            || !self.connection.agrees(&later.connection, another.is_some())
+        {
             return Composed::NeedsPackets;
         }
         let mut joined = self.clone();
@@ -331,6 +382,10 @@ impl Accounted {
 
     /// Composes records that last at most `active_ns`.
     pub(super) fn compose_within(&mut self, later: &mut Self, active_ns: u64) -> Composed {
+        if self.is_stamped() || later.is_stamped() {
+            // The stamps of the later packets do not say when the record would have been cut.
+            return Composed::NeedsPackets;
+        }
         let lasts = |until_ns: u64| until_ns.saturating_sub(self.first_ns) >= active_ns;
         let is_another = !later.connection.is_renumbered()
             && later.opens_another(self).is_some_and(|judgement| judgement.holds);
@@ -376,6 +431,7 @@ impl FlowState for Accounted {
             Value::Word(self.direction_basis().name()),
             Value::Word(self.closed().map_or("-", EndReason::name)),
             Value::Bits(self.icmp().map_or(0, |message| u64::from(u16::from_be_bytes(message)))),
+            Value::Number(self.times_back.into()),
         ]);
     }
 
@@ -387,19 +443,25 @@ impl FlowState for Accounted {
 }
 
 impl SaveState for Accounted {
-    const BYTES: usize = 64 + Connection::BYTES + 4;
+    const BYTES: usize = 64 + Connection::BYTES + 16;
 
     fn save(&self, out: &mut Vec<u8>) {
-        let Self { seen, bytes, ip_bytes, first_ns, last_ns, connection, message, initiator, marks } = self;
+        let Self { seen, bytes, ip_bytes, first_ns, last_ns, connection, begun_ns, times_back, .. } = self;
+        let Self { message, initiator, marks, .. } = self;
         let [seen, bytes, ip_bytes] = [seen, bytes, ip_bytes].map(|[there, back]| (*there, *back));
-        put(out, &[seen.0, seen.1, bytes.0, bytes.1, ip_bytes.0, ip_bytes.1, *first_ns, *last_ns]);
+        put(
+            out,
+            &[seen.0, seen.1, bytes.0, bytes.1, ip_bytes.0, ip_bytes.1, *first_ns, *last_ns, *begun_ns],
+        );
         connection.save(out);
+        out.extend_from_slice(&times_back.to_le_bytes());
         out.extend_from_slice(&[message[0], message[1], initiator.to_byte(), *marks]);
     }
 
     fn load(bytes: &[u8]) -> Option<Self> {
-        let (words, rest) = words::<8>(bytes)?;
+        let (words, rest) = words::<9>(bytes)?;
         let (connection, rest) = rest.split_first_chunk::<{ Connection::BYTES }>()?;
+        let (times_back, rest) = rest.split_first_chunk()?;
         let &[kind, code, initiator, marks] = rest else { return None };
         if marks & !MARKS != 0 {
             return None;
@@ -412,6 +474,8 @@ impl SaveState for Accounted {
             first_ns: words[6],
             last_ns: words[7],
             connection: Connection::load(connection)?,
+            begun_ns: words[8],
+            times_back: u32::from_le_bytes(*times_back),
             message: [kind, code],
             initiator: Initiator::from_byte(initiator)?,
             marks,

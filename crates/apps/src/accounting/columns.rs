@@ -19,8 +19,8 @@ const COLUMNS: &[Column] = &[
     default("destination_port", Kind::Port, "The port of the destination; 0 if the protocol has no ports (ICMP).").with_elements(element::DESTINATION_PORT),
     default("protocol", Kind::Protocol, "The IP protocol.").with_elements(element::PROTOCOL),
     default("protocol_name", Kind::Word(PROTOCOL_NAMES), "IANA's name of the IP protocol, in lower case."),
-    default("start", Kind::Time, "The time of the record's first packet.").with_elements(element::START),
-    default("end", Kind::Time, "The time of the record's last packet.").with_elements(element::END),
+    default("start", Kind::Time, "The earliest time stamp of the record's packets.").with_elements(element::START),
+    default("end", Kind::Time, "The latest time stamp of the record's packets.").with_elements(element::END),
     default("packets", Kind::Packets, "Packets from the source.").with_elements(element::PACKETS),
     default("bytes", Kind::Bytes, "The bytes of these packets on the wire, link layer included.").with_elements(element::BYTES),
     default("ip_bytes", Kind::Bytes, "The IP bytes of these packets, headers included.").with_elements(element::IP_BYTES),
@@ -39,6 +39,8 @@ const COLUMNS: &[Column] = &[
          not captured. IPFIX has 0 for `arbitrary` and 1 otherwise.").with_elements(element::DIRECTION),
     default("end_reason", Kind::Word(&EndReason::WORDS), "Why the record ended: `idle` (1) or `active` timeout (2); `fin`, `reset`, or a `new_connection` on the same \
          ports (3); `end` of the input (4); `evicted` from a full table (5). The numbers are the values in IPFIX.").with_elements(element::END_REASON),
+    default("times_back", Kind::Number, "Packets whose time stamp is before that of an earlier packet of the record; 0 if the packets stand in the order of \
+         their time stamps."),
     Column::new(
         "community_id",
         Kind::Text,
@@ -93,6 +95,7 @@ impl AccountingRecord {
             self.vlans[1].into(),
             Value::Word(self.direction.name()),
             Value::Word(self.end_reason.name()),
+            Value::Number(self.times_back.into()),
             if groups.contains(Group::Extra) {
                 Value::CommunityId(self.community_id())
             } else {

@@ -6,7 +6,8 @@
 //!  ended by             active  idle                 fin     end of input
 //! ```
 //!
-//! All times are packet times. A record ends for one of these reasons:
+//! The times of a record are those that its packets are stamped with. Timeouts follow the time of
+//! the run, which a wrong stamp does not move. A record ends for one of these reasons:
 //!
 //! * *idle*: no packet arrived for longer than the engine's idle timeout;
 //! * *active*: a packet arrived so long after the record's first that it begins a new record, which
@@ -103,7 +104,7 @@ impl App for Accounting {
         if direction::opening(packet).is_some() && flow.ends_before_opening(packet) {
             return Some(Accounted::default());
         }
-        let age_ns = packet.time_ns.saturating_sub(flow.times_ns().0);
+        let age_ns = packet.time_ns.saturating_sub(flow.begun_ns());
         if self.active_ns.is_some_and(|active| age_ns >= active) {
             let next = flow.carried();
             flow.mark(SplitReason::Active);

@@ -45,9 +45,9 @@ pub struct AccountingRecord {
     pub destination_port: u16,
     /// The number of the IP protocol.
     pub protocol: u8,
-    /// The time of the first packet, in nanoseconds since 1970.
+    /// The earliest time stamp of a packet, in nanoseconds since 1970.
     pub start_ns: u64,
-    /// The time of the last packet, in nanoseconds since 1970.
+    /// The latest time stamp of a packet, in nanoseconds since 1970.
     pub end_ns: u64,
     /// Forward packets.
     pub packets: u64,
@@ -73,6 +73,8 @@ pub struct AccountingRecord {
     pub vlans: [Option<u16>; 2],
     /// How the source was determined.
     pub direction: DirectionBasis,
+    /// Packets stamped before an earlier packet of the record.
+    pub times_back: u32,
     /// The reason why the record ended.
     pub end_reason: EndReason,
     /// The key of the flow in the flow table.
@@ -108,6 +110,7 @@ impl AccountingRecord {
             icmp_identifier,
             vlans: vlans(key.zone()),
             direction: flow.direction_basis(),
+            times_back: flow.times_back(),
             end_reason: EndReason::of(flow, ended),
             key: *key,
         }

@@ -191,6 +191,32 @@ fn records_last_for_the_active_timeout_at_most() {
 }
 
 #[test]
+fn times_are_those_of_the_stamps_and_the_active_timeout_follows_the_run() {
+    let seconds = |record: &Accounted| {
+        let (first_ns, last_ns) = record.times_ns();
+        (first_ns / 1_000_000_000, last_ns / 1_000_000_000, record.times_back())
+    };
+    let stamped = |stamps: &[(u64, u64)]| {
+        let packets: Vec<Sent> =
+            stamps.iter().map(|&(time, stamp)| there(ACK, 1, 1).at(time).stamped(stamp)).collect();
+        records(Some(10), &packets).iter().map(seconds).collect::<Vec<_>>()
+    };
+    assert_eq!(stamped(&[(100, 100), (101, 101), (105, 105)]), [(100, 105, 0)]);
+    // Late packets, before the first and between.
+    assert_eq!(stamped(&[(100, 100), (103, 103), (103, 101), (104, 104)]), [(100, 104, 1)]);
+    assert_eq!(stamped(&[(100, 100), (100, 95), (104, 104)]), [(95, 104, 1)]);
+    // The clock of the capture was set back before the record began, or while it lasted.
+    assert_eq!(stamped(&[(1000, 40), (1003, 43)]), [(40, 43, 0)]);
+    assert_eq!(stamped(&[(1000, 1000), (1000, 40), (1003, 43)]), [(40, 1000, 2)]);
+    // Wrong stamps neither cut a record nor keep it.
+    assert_eq!(
+        stamped(&[(100, 9000), (101, 101), (109, 109), (110, 110)]),
+        [(101, 9000, 2), (110, 110, 0)]
+    );
+    assert_eq!(stamped(&[(100, 100), (101, 9000), (109, 109), (110, 5)]), [(100, 9000, 1), (5, 5, 0)]);
+}
+
+#[test]
 fn flags_are_nine_bits() {
     assert_eq!(records(None, &[there(0x1C2, 1, 0), back(0x1FF, 1, 2)])[0].flags(), [0x1C2, 0x1FF]);
 }

@@ -18,6 +18,8 @@ pub(super) struct Sent {
     pub(super) content: &'static [u8],
     pub(super) scale: Option<u8>,
     pub(super) time_ns: u64,
+    /// The time stamp, if it differs from the time of the run.
+    pub(super) stamped_ns: Option<u64>,
 }
 
 /// Returns a segment from the low end with these flags, number and acknowledgement.
@@ -32,6 +34,7 @@ pub(super) fn there(flags: u16, sequence: u32, acknowledgement: u32) -> Sent {
         content: &[],
         scale: None,
         time_ns: 0,
+        stamped_ns: None,
     }
 }
 
@@ -43,6 +46,14 @@ pub(super) fn back(flags: u16, sequence: u32, acknowledgement: u32) -> Sent {
 impl Sent {
     pub(super) fn at(self, seconds: u64) -> Self {
         Self { time_ns: seconds * 1_000_000_000, ..self }
+    }
+
+    pub(super) fn stamped(self, seconds: u64) -> Self {
+        Self { stamped_ns: Some(seconds * 1_000_000_000), ..self }
+    }
+
+    pub(super) fn stamp(&self) -> u64 {
+        self.stamped_ns.unwrap_or(self.time_ns)
     }
 
     pub(super) fn with_scale(self, shift: u8) -> Self {
@@ -86,7 +97,9 @@ pub(super) fn each(packets: &[Sent], mut show: impl FnMut(&PacketView<'_>)) {
     for packet in packets {
         let bytes = packet.bytes();
         let headers = decode(LinkType::RAW, &bytes, DecodeOptions::default()).unwrap();
-        show(&PacketView::new(&bytes, headers, packet.time_ns, u32::try_from(bytes.len()).unwrap()));
+        let wire_bytes = u32::try_from(bytes.len()).unwrap();
+        let view = PacketView::new(&bytes, headers, packet.time_ns, wire_bytes);
+        show(&view.with_stamp(packet.stamp()));
     }
 }
 

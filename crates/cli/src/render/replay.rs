@@ -66,6 +66,10 @@ pub(crate) struct ReplayResult {
     pub(crate) flows_expired: u64,
     /// Records of ended flows that were discarded because there were too many.
     pub(crate) records_forgotten: u64,
+    /// Records with a packet whose time stamp is before that of an earlier packet: `times_back` says
+    /// how many. Absent if the records have no times of accounting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) records_times_back: Option<u64>,
     /// Texts and collected bytes of additional fields that were dropped for lack of memory; these
     /// fields are `(no memory)`. Absent without additional fields.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,12 +88,13 @@ pub(crate) struct ReplayResult {
     pub(crate) unsupported_links: BTreeMap<String, u64>,
     #[serde(flatten)]
     pub(crate) encapsulations: Encapsulations,
-    /// Packets whose time was up to a minute before an earlier packet's; the earlier time was used.
+    /// Packets whose time stamp is up to a minute before that of an earlier packet; time passed by
+    /// the earlier one.
     pub(crate) time_backwards: u64,
     /// Largest step backwards among them, in nanoseconds.
     pub(crate) time_backwards_ns_max: u64,
-    /// Packets whose time stamp is more than ten years ahead or more than a minute behind; they get
-    /// the time of neighbouring packets.
+    /// Packets whose time stamp is more than ten years ahead or more than a minute behind. They do
+    /// not move the time of the run.
     pub(crate) time_outliers: u64,
     /// Large steps of the time on which three consecutive packets agreed. After a backward step,
     /// times advance by the differences of the stamps.
@@ -388,10 +393,8 @@ impl ReplayResult {
             lines.push(format!("            link type {link}: {}", grouped(*packets)));
         }
         lines.extend(self.encapsulations.lines(NAMES_MAX));
-        let back = format!(
-            "time goes backwards, by {:.6} s at most (clamped)",
-            self.time_backwards_ns_max as f64 / 1e9
-        );
+        let back =
+            format!("time goes backwards, by {:.6} s at most", self.time_backwards_ns_max as f64 / 1e9);
         let dropped = format!("fields dropped for lack of memory, which are now {NO_MEMORY}");
         for (what, packets) in [
             (back.as_str(), self.time_backwards),
@@ -399,6 +402,7 @@ impl ReplayResult {
             ("clock steps confirmed by several packets", self.time_steps),
             ("captured length above the length on the wire", self.captured_over_wire),
             ("captured length above the record's (truncated)", self.lying_lengths),
+            ("records whose time stamps go back (times_back)", self.records_times_back.unwrap_or(0)),
             ("records of ended flows not kept", self.records_forgotten),
             (&dropped, self.fields_dropped.unwrap_or(0)),
         ] {

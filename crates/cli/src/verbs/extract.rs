@@ -270,8 +270,7 @@ impl<'a> Passes<'a> {
         ))
     }
 
-    /// Passes each selected packet to `take`, with its key, if it has one, and with the monotonic
-    /// time of the engine.
+    /// Passes each selected packet to `take`, with its key, if it has one, and with its time stamp.
     fn each(
         &self,
         replay: &Replay,
@@ -290,7 +289,6 @@ impl<'a> Passes<'a> {
         let mut source = Selected::new(source, selection);
         let mut batch = PacketBatch::new();
         let mut pass = Pass { packets: 0, notices: Vec::new(), interrupted: false, fault: None };
-        let mut last_ns = 0;
         while !control.is_stopped() {
             match source.next_batch(&mut batch) {
                 Ok(Fill::Packets) => {}
@@ -305,10 +303,9 @@ impl<'a> Passes<'a> {
             let Some(block) = &batch.block else { continue };
             for raw in &batch.packets {
                 pass.packets += 1;
-                last_ns = raw.time_ns.max(last_ns);
                 let bytes = raw.bytes_in(block.bytes());
                 let key = decode(raw.link, bytes, self.decode).ok().map(|headers| headers.key);
-                take(key, (raw, bytes), last_ns)?;
+                take(key, (raw, bytes), raw.time_ns)?;
             }
         }
         drop(progress);

@@ -5,19 +5,20 @@ use flowloom_packet::PacketView;
 use flowloom_record::{Column, Group, Kind, Value};
 
 use super::{FieldStore, Fields};
-use crate::accounting::connection::{ACK, FIN, RST, SYN};
+use crate::accounting::connection::{ACK, RST, SYN};
 
 const TCP: u8 = 6;
 
 /// The times of a handshake: from the last SYN before the answer to that answer, and from the
 /// answer to the first ACK of the opening side. Their sum is the round-trip time between both ends,
-/// regardless of the capture point.
+/// regardless of the capture point. The order of the packets is that of their time stamps: the ACK
+/// may stand before the answer in the capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Handshake {
     /// The last SYN, and its direction.
     syn: Option<(u64, Direction)>,
     answer_ns: Option<u64>,
-    /// The ACK. It completes the handshake.
+    /// The ACK, before the answer one that may belong to it. Both complete the handshake.
     ack_ns: Option<u64>,
 }
 
@@ -31,23 +32,30 @@ impl Handshake {
     /// Returns the time from SYN+ACK to ACK in nanoseconds: the round trip to the opening side.
     #[must_use]
     pub fn ack_time_ns(&self) -> Option<u64> {
-        Some(self.ack_ns?.saturating_sub(self.answer_ns?))
+        self.ack_ns?.checked_sub(self.answer_ns?)
+    }
+
+    fn is_over(&self) -> bool {
+        self.answer_ns.is_some() && self.ack_ns.is_some()
     }
 
     #[cold]
     #[inline(never)]
     fn take(&mut self, packet: &PacketView<'_>) {
         let (flags, way) = (packet.headers.tcp_flags, packet.headers.direction);
-        match (flags & (SYN | FIN | RST | ACK), self.syn) {
-            (SYN, None) => self.syn = Some((packet.time_ns, way)),
+        let stamped_ns = packet.stamped_ns;
+        match (flags & (SYN | RST | ACK), self.syn) {
+            (SYN, None) => self.syn = Some((stamped_ns, way)),
             (SYN, Some((_, opener))) if way == opener && self.answer_ns.is_none() => {
-                self.syn = Some((packet.time_ns, way));
+                (self.syn, self.ack_ns) = (Some((stamped_ns, way)), None);
             }
             (flags, Some((_, opener))) if flags == SYN | ACK && way != opener => {
-                self.answer_ns.get_or_insert(packet.time_ns);
+                self.answer_ns.get_or_insert(stamped_ns);
+                self.ack_ns = self.ack_ns.filter(|&ack_ns| ack_ns >= stamped_ns);
             }
-            (ACK, Some((_, opener))) if way == opener && self.answer_ns.is_some() => {
-                self.ack_ns = Some(packet.time_ns);
+            // With the FIN of an opening side that sends nothing.
+            (ACK, Some((_, opener))) if way == opener => {
+                self.ack_ns.get_or_insert(stamped_ns);
             }
             _ => {}
         }
@@ -71,7 +79,7 @@ impl Fields for Handshake {
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, _store: &FieldStore) {
         let headers = &packet.headers;
-        let is_over = self.ack_ns.is_some() || (self.syn.is_none() && headers.tcp_flags & SYN == 0);
+        let is_over = self.is_over() || (self.syn.is_none() && headers.tcp_flags & SYN == 0);
         if !is_over && headers.key.protocol() == TCP && !headers.later_fragment {
             self.take(packet);
         }

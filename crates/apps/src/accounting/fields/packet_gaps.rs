@@ -9,12 +9,52 @@ use super::packet_sizes::show;
 use super::{FieldStore, Fields};
 
 /// Minimum, mean, maximum and deviation of the time between two consecutive packets of one
-/// direction.
+/// direction, in the order of their time stamps.
+///
+/// A packet may stand one place too late in the capture. One that is stamped before the two latest
+/// packets of its direction is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketGaps {
-    gaps: [Moments; 2],
-    /// The time of the last packet of each direction.
-    last_ns: [Option<u64>; 2],
+    sides: [Side; 2],
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Side {
+    /// All gaps but the last, into which a packet may still fall.
+    gaps: Moments,
+    /// The stamp of the latest packet, and the gap before it.
+    latest: Option<(u64, Option<u64>)>,
+}
+
+impl Side {
+    #[inline(always)]
+    fn add(&mut self, stamped_ns: u64) {
+        let Some((last_ns, gap_ns)) = self.latest else {
+            self.latest = Some((stamped_ns, None));
+            return;
+        };
+        let Some(back_ns) = last_ns.checked_sub(stamped_ns).filter(|&back_ns| back_ns > 0) else {
+            if let Some(gap_ns) = gap_ns {
+                self.gaps.add(gap_ns);
+            }
+            self.latest = Some((stamped_ns, Some(stamped_ns - last_ns)));
+            return;
+        };
+        match gap_ns.map(|gap_ns| gap_ns.checked_sub(back_ns)) {
+            Some(Some(before_ns)) => self.gaps.add(before_ns),
+            Some(None) => return,
+            None => {}
+        }
+        self.latest = Some((last_ns, Some(back_ns)));
+    }
+
+    fn shown(&self) -> Moments {
+        let mut gaps = self.gaps;
+        if let Some((_, Some(gap_ns))) = self.latest {
+            gaps.add(gap_ns);
+        }
+        gaps
+    }
 }
 
 const fn column(name: &'static str, description: &'static str) -> Column {
@@ -39,13 +79,10 @@ impl Fields for PacketGaps {
 
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, _store: &FieldStore) {
-        let way = packet.headers.direction.index();
-        if let Some(last_ns) = self.last_ns[way].replace(packet.time_ns) {
-            self.gaps[way].add(packet.time_ns.saturating_sub(last_ns));
-        }
+        self.sides[packet.headers.direction.index()].add(packet.stamped_ns);
     }
 
     fn values(&self, way: Direction, out: &mut Vec<Value>) {
-        show(&self.gaps, way, out);
+        show(&self.sides.map(|side| side.shown()), way, out);
     }
 }

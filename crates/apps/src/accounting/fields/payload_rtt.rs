@@ -16,7 +16,8 @@ const TCP: u8 = 6;
 ///
 /// One segment is timed at a time, and never a retransmitted one [RFC 6298 §3, Karn's algorithm]. A
 /// segment is timed if its data is new and no other is being timed. The measurement ends with the
-/// first acknowledgement of all its data, and is abandoned when data before that end is sent again.
+/// first acknowledgement of all its data, and is abandoned when data before that end is sent again,
+/// or when that acknowledgement is stamped before the segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PayloadRtt {
     sides: [Side; 2],
@@ -34,10 +35,10 @@ struct Side {
 
 impl Side {
     #[inline(always)]
-    fn send(&mut self, begin: u32, end: u32, time_ns: u64) {
+    fn send(&mut self, begin: u32, end: u32, stamped_ns: u64) {
         let is_new = self.highest.is_none_or(|highest| !is_before(begin, highest));
         if is_new {
-            self.timed.get_or_insert((end, time_ns));
+            self.timed.get_or_insert((end, stamped_ns));
         } else if self.timed.is_some_and(|(end, _)| is_before(begin, end)) {
             self.timed = None;
         }
@@ -47,11 +48,13 @@ impl Side {
     }
 
     #[inline(always)]
-    fn acknowledge(&mut self, number: u32, time_ns: u64) {
+    fn acknowledge(&mut self, number: u32, stamped_ns: u64) {
         if let Some((end, sent_ns)) = self.timed
             && !is_before(number, end)
         {
-            self.times.add(time_ns.saturating_sub(sent_ns));
+            if let Some(rtt_ns) = stamped_ns.checked_sub(sent_ns) {
+                self.times.add(rtt_ns);
+            }
             self.timed = None;
         }
     }
@@ -86,12 +89,12 @@ impl Fields for PayloadRtt {
         let Some(segment) = Segment::of(packet) else { return };
         let way = headers.direction;
         if flags & ACK != 0 {
-            self.sides[way.reversed().index()].acknowledge(segment.acknowledgement, packet.time_ns);
+            self.sides[way.reversed().index()].acknowledge(segment.acknowledgement, packet.stamped_ns);
         }
         if headers.payload_bytes > 0 {
             let begin = segment.sequence.wrapping_add(u32::from(flags & SYN != 0));
             let end = begin.wrapping_add(headers.payload_bytes);
-            self.sides[way.index()].send(begin, end, packet.time_ns);
+            self.sides[way.index()].send(begin, end, packet.stamped_ns);
         }
     }
 

@@ -36,6 +36,9 @@ pub(super) trait Application {
     /// Returns the columns of its records.
     fn schema(&self) -> Schema;
 
+    /// Returns whether its records have accounting.
+    fn keeps_account(&self) -> bool;
+
     /// Returns the bytes of a record, and how many of them a flow takes outside of its slot in a
     /// table of this kind.
     fn record_bytes(&self, table: TableName) -> (usize, usize);
@@ -188,6 +191,10 @@ impl<R: Role> Application for R {
 
     fn schema(&self) -> Schema {
         FlowOf::<R>::schema()
+    }
+
+    fn keeps_account(&self) -> bool {
+        FlowOf::<R>::default().account().is_some()
     }
 
     fn record_bytes(&self, table: TableName) -> (usize, usize) {

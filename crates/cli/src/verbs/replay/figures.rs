@@ -27,6 +27,7 @@ pub(super) struct Rest {
     pub(super) firewall: Option<FirewallFigures>,
     pub(super) l7: Option<L7Figures>,
     pub(super) records: Option<RecordFigures>,
+    pub(super) records_times_back: Option<u64>,
     /// Records that are known to be lost.
     pub(super) records_lost: u64,
     pub(super) sums: Option<RecordSums>,
@@ -75,6 +76,7 @@ pub(super) fn figures(plan: &Plan<'_>, ran: &Ran<'_>, rest: Rest) -> ReplayResul
         flows_begun: totals.flows_begun,
         flows_expired: totals.flows_expired,
         records_forgotten: totals.records_forgotten,
+        records_times_back: rest.records_times_back,
         fields_dropped: plan.application.field_memory().map(FieldMemory::dropped),
         seconds,
         packets_per_second: if seconds > 0.0 { input.packets as f64 / seconds } else { 0.0 },

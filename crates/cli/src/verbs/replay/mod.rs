@@ -96,6 +96,7 @@ pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure
         firewall,
         l7,
         records: written.figures,
+        records_times_back: records.times_back,
         records_lost: written.lost,
         sums: records.sums.take(),
         read_share: read_share(&plan),
@@ -188,7 +189,8 @@ fn records_of(plan: &mut Plan<'_>) -> Records {
     }
     let sums = arguments.save.save.is_some().then(RecordSums::default);
     let labels = plan.application.l7().map(|_| l7::Labels::default());
-    Records { file, is_awaited: arguments.live.iface.is_some(), labels, sums }
+    let times_back = plan.application.keeps_account().then_some(0);
+    Records { file, is_awaited: arguments.live.iface.is_some(), labels, times_back, sums }
 }
 
 /// Returns whether the records went to a reader that has closed its pipe, and nothing else was to

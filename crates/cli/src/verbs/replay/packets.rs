@@ -56,9 +56,15 @@ pub(super) fn run(arguments: &Replay, to: &Path) -> Result<Status, Failure> {
             if !keys.as_ref().is_none_or(is_wanted) {
                 continue;
             }
+            if keys.is_some() && time_ns != raw.time_ns {
+                // An empty frame brings the clock of a run over these packets alone to this time.
+                let link_type = raw.link.0.into();
+                out.write(&PacketRow { time_ns, link_type, frame: Some(&[]), ..PacketRow::default() })
+                    .map_err(failed)?;
+            }
             let key = headers.as_ref().map(|headers| key_bytes(&headers.key));
             let row = PacketRow {
-                time_ns,
+                time_ns: raw.time_ns,
                 wire_bytes: raw.wire_bytes,
                 captured_bytes: raw.captured_bytes,
                 link_type: raw.link.0.into(),

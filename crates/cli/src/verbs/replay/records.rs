@@ -54,6 +54,8 @@ pub(super) struct Records {
     pub(super) is_awaited: bool,
     /// Counts of their protocol labels.
     pub(super) labels: Option<Labels>,
+    /// The number of those whose packets' time stamps go back, if they have any times.
+    pub(super) times_back: Option<u64>,
     /// Their sums, for a page.
     pub(super) sums: Option<RecordSums>,
 }
@@ -73,6 +75,9 @@ impl AnySink for Records {
     fn take(&mut self, record: &dyn EndedFlow) -> Result<(), SinkError> {
         if let (Some(labels), Some(flow)) = (&mut self.labels, record.label()) {
             labels.add(flow);
+        }
+        if let (Some(count), Some(account)) = (&mut self.times_back, record.account()) {
+            *count += u64::from(account.times_back() > 0);
         }
         if let Some(sums) = &mut self.sums {
             sums.add(record);

@@ -82,7 +82,7 @@ fn round_trips(packets: &[Sent], is_back: bool) -> Vec<u64> {
             let packet = &packets[later];
             let is_ack = packet.is_back != is_back && packet.flags & ACK != 0;
             if is_read(packet) && is_ack && !is_before(packet.acknowledgement, timed) {
-                return Some((later, Some(packet.time_ns - packets[at].time_ns)));
+                return Some((later, packet.stamp().checked_sub(packets[at].stamp())));
             }
             let is_again = is_data(packet) && !is_new(later) && is_before(begin(packet), timed);
             is_again.then_some((later, None))
@@ -110,8 +110,15 @@ proptest! {
     #[test]
     fn gaps_are_those_of_a_plain_computation(packets in sequence()) {
         let gaps = |is_back| {
-            let times = of(&packets, is_back);
-            plain(&times.windows(2).map(|pair| pair[1].time_ns - pair[0].time_ns).collect::<Vec<_>>())
+            let mut sorted: Vec<u64> = Vec::new();
+            for packet in of(&packets, is_back) {
+                let at = sorted.partition_point(|&stamp| stamp <= packet.stamp());
+                // Not before the two latest.
+                if at + 1 >= sorted.len() {
+                    sorted.insert(at, packet.stamp());
+                }
+            }
+            plain(&sorted.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>())
         };
         prop_assert_eq!(numbers(&shown::<PacketGaps>(&packets)), [gaps(false), gaps(true)].concat());
     }
@@ -144,6 +151,13 @@ fn round_trips_are_those_of_the_handshake() {
     assert_eq!(numbers(&shown::<Handshake>(&talk)), [Some(40), Some(30), Some(10)]);
     assert_eq!(numbers(&shown::<Handshake>(&talk[..4])), [None, Some(30), None]);
     assert_eq!(numbers(&shown::<Handshake>(&talk[2..])), [None, None, None]);
+    // The packets stand in another order in the capture.
+    let late = [talk[1], talk[4], talk[2], talk[5]];
+    assert_eq!(numbers(&shown::<Handshake>(&late)), [Some(40), Some(30), Some(10)]);
+    let before = [talk[1], at(there(ACK, 2, 6), 1120), talk[2], talk[5]];
+    assert_eq!(numbers(&shown::<Handshake>(&before)), [Some(7900), Some(30), Some(7870)]);
+    let with_fin = [talk[1], talk[2], at(there(FIN | ACK, 2, 6), 1140)];
+    assert_eq!(numbers(&shown::<Handshake>(&with_fin)), [Some(40), Some(30), Some(10)]);
     let refused = [at(there(SYN, 1, 0), 100), at(back(RST | ACK, 0, 2), 120)];
     assert_eq!(numbers(&shown::<Handshake>(&refused)), [None, None, None]);
 }
