@@ -125,9 +125,9 @@ connection, or a flow without connections, or an interval of either. It begins w
 * The source is the same in all records of a connection, even if an active timeout splits it. It is the end that sent the SYN;
   otherwise the end that received the SYN+ACK; otherwise the end that sent the first packet.
 * A SYN or SYN+ACK with a sequence number that differs from the connection's starts a new record. One with the same number is a
-  retransmission.
-* A connection closes with FINs of both sides, or with an RST inside the window that the other side announced. FINs carry over
-  from one record to the next. With `--closed-timeout` (5 s with `--iface`) the record ends, and is written, once no packet has
+  retransmission, unless the connection is refused or closed.
+* A connection closes with FINs of both sides (`fin`), whether or not an RST follows, or else with an RST inside the window that
+  the other side announced (`reset`). FINs carry over from one record to the next. With `--closed-timeout` (5 s with `--iface`) the record ends, and is written, once no packet has
   arrived for that time.
 * ICMP queries of one end and the replies to them form a flow by kind, and by identifier where they carry one (echo, timestamp,
   information, address mask, extended echo; without one: router and neighbour discovery, multicast listeners). Other ICMP

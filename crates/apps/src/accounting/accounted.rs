@@ -126,10 +126,10 @@ impl Accounted {
 
     /// Returns how the connection was closed in this record or before it, or `None` if it was not.
     pub fn closed(&self) -> Option<EndReason> {
-        if self.connection.is_reset() {
-            Some(EndReason::Reset)
-        } else if self.connection.is_finished() {
+        if self.connection.is_finished() {
             Some(EndReason::Fin)
+        } else if self.connection.is_reset() {
+            Some(EndReason::Reset)
         } else {
             None
         }

@@ -4,7 +4,8 @@
 //!
 //! * Does a SYN (or SYN+ACK) begin another connection on the same addresses and ports? It does if
 //!   its number differs from the initial sequence number of this connection; a retransmission has
-//!   the same number.
+//!   the same number. A closed connection sends no SYN again: behind a refusal or a close, a SYN
+//!   with the same number begins another connection.
 //! * Does an RST close the connection? It does if it lies within the window that the other side
 //!   last announced [RFC 9293 §3.10.7.4].
 //! * Is the connection closed? It is once both sides have sent a FIN, or an RST has closed it.
@@ -240,8 +241,13 @@ impl Connection {
             return judged(false, false);
         }
         if let Some(initial) = self.initial(side) {
-            let differs = sequence != initial;
-            return judged(differs, differs && acknowledges && asked.is_none());
+            if sequence != initial {
+                return judged(true, acknowledges && asked.is_none());
+            }
+            let is_closed = self.is_closed() && !acknowledges;
+            // With an earlier FIN, one of these packets closes the connection.
+            let is_half_closed = self.has(FINISHED, 0) || self.has(FINISHED, 1);
+            return judged(is_closed, !is_closed && !acknowledges && is_half_closed);
         }
         let is_late = |to: u32| to.wrapping_sub(first) <= REORDERED_BYTES && !self.is_closed();
         if self.has(SENT, side) {

@@ -15,7 +15,7 @@ pub enum EndReason {
     Active,
     /// Both sides had sent FIN, in this record or in an earlier record of the connection.
     Fin,
-    /// An RST in the window had closed the connection.
+    /// An RST in the window had closed the connection, before both sides had sent FIN.
     Reset,
     /// Another connection began on the same addresses and ports.
     NewConnection,

@@ -12,10 +12,13 @@
 //! * *idle*: no packet arrived for longer than the engine's idle timeout;
 //! * *active*: a packet arrived so long after the record's first that it begins a new record, which
 //!   inherits the direction, the sequence numbers and the FINs of the connection;
-//! * *fin*, *reset*: both sides had sent FIN, or one side an RST within the window of the other.
+//! * *fin*: both sides had sent FIN. An RST in place of the last acknowledgement, or behind it,
+//!   changes nothing;
+//! * *reset*: one side had sent an RST within the window of the other, and not both had sent FIN.
 //!   Later packets still belong to the record, until another connection begins;
 //! * *new connection*: a SYN (or SYN+ACK) with another initial sequence number begins another
-//!   connection on the same addresses and ports. A retransmission has the same number;
+//!   connection on the same addresses and ports. A retransmission has the same number, and comes
+//!   before the connection is closed;
 //! * *evicted*: the flow table needed the space;
 //! * *end*: the input ended.
 //!

@@ -46,8 +46,8 @@ fn a_syn_with_the_same_number_is_a_retransmission() {
     for again in [
         vec![there(SYN, 100, 0), there(SYN, 100, 0), back(SYN | ACK, 500, 101), back(SYN | ACK, 500, 101)],
         after_handshake(&[there(SYN, 100, 0), back(SYN | ACK, 500, 101)]),
-        // Refused and tried again, as some hosts do.
-        vec![there(SYN, 100, 0), back(RST | ACK, 0, 101), there(SYN, 100, 0), back(RST | ACK, 0, 101)],
+        // Sent twice before it is refused.
+        vec![there(SYN, 100, 0), there(SYN, 100, 0), back(RST | ACK, 0, 101), back(RST | ACK, 0, 101)],
         // Captured after the packet that follows it.
         vec![there(ACK | PSH, 101, 501), there(SYN, 100, 0)],
         vec![back(ACK, 501, 101), there(SYN, 100, 0)],
@@ -74,6 +74,12 @@ fn a_syn_with_another_number_begins_a_connection() {
         // Numbers that begin slightly above those of a closed connection.
         after_handshake(&[there(FIN | ACK, 101, 501), back(FIN | ACK, 501, 102), there(SYN, 200, 0)]),
         vec![there(RST, 9, 0), back(SYN, 7, 0)],
+        // Refused and tried again, as some hosts do.
+        vec![there(SYN, 100, 0), back(RST | ACK, 0, 101), there(SYN, 100, 0), back(RST | ACK, 0, 101)],
+        vec![there(SYN, 100, 0), back(RST | ACK, 0, 101), there(SYN, 100, 0), back(SYN | ACK, 500, 101)],
+        // A sender with constant numbers.
+        after_handshake(&[there(FIN | ACK, 101, 501), back(FIN | ACK, 501, 102), there(SYN, 100, 0)]),
+        after_handshake(&[there(RST | ACK, 101, 501), there(SYN, 100, 0)]),
     ];
     for packets in cases {
         let records = records(None, &packets);
@@ -150,6 +156,19 @@ fn both_fins_close_and_the_last_acknowledgement_belongs_to_them() {
     let closing = [there(FIN | ACK, 101, 501), back(FIN | ACK, 501, 102), there(ACK, 102, 502)];
     assert_eq!(closed(&after_handshake(&closing)), [Some(EndReason::Fin)]);
     assert_eq!(closed(&after_handshake(&closing[..1])), [None]);
+    // An RST behind the last acknowledgement, even a minute later, in its place, or before the FIN of
+    // the other side.
+    let (fin, other) = (closing[0], closing[1]);
+    for more in [
+        vec![fin, other, closing[2], back(RST, 502, 0).at(60)],
+        vec![fin, other, there(RST, 102, 0)],
+        vec![fin, other, there(RST | ACK, 102, 502), back(RST, 502, 0)],
+        vec![fin, there(RST | ACK, 102, 501), other],
+    ] {
+        assert_eq!(closed(&after_handshake(&more)), [Some(EndReason::Fin)], "{more:?}");
+    }
+    assert_eq!(closed(&after_handshake(&[fin, there(RST, 102, 0)])), [Some(EndReason::Reset)]);
+    assert_eq!(closed(&after_handshake(&[fin, back(RST, 501, 0)])), [Some(EndReason::Reset)]);
     assert_eq!(closed(&after_handshake(&[there(FIN | ACK, 101, 501), there(FIN | ACK, 101, 501)])), [None]);
 }
 

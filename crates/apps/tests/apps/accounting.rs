@@ -41,10 +41,10 @@ type Record = (FlowKey, Vec<Value>, EndReason);
 /// Returns how the packets of a connection closed it.
 fn closed(connection: &[Note]) -> Option<EndReason> {
     let fins = |way: usize| connection.iter().any(|note| note.way == way && note.flags & 1 != 0);
-    if connection.iter().any(|note| note.flags & 4 != 0) {
-        return Some(EndReason::Reset);
+    if fins(0) && fins(1) {
+        return Some(EndReason::Fin);
     }
-    (fins(0) && fins(1)).then_some(EndReason::Fin)
+    connection.iter().any(|note| note.flags & 4 != 0).then_some(EndReason::Reset)
 }
 
 /// Returns the direction of packets from the initiator of a connection, and how it was determined.
@@ -77,6 +77,7 @@ fn summed(notes: &[Note], connection: &[Note], protocol: u8) -> Vec<Value> {
         Value::Word(direction),
         Value::Word(closed(connection).map_or("-", EndReason::name)),
         Value::Bits(u64::from(connection[0].message)),
+        Value::Number(0),
     ]
 }
 
@@ -109,8 +110,8 @@ fn plain(source: &Memory, idle_ns: Option<u64>, active_ns: Option<u64>) -> Vec<R
             let last = open[open.len() - 1];
             let is_another = |next: &Note| {
                 let is_syn = |note: &Note| note.flags & 0b1_0111 == 2 && note.way == next.way;
-                is_syn(next)
-                    && !connection.iter().any(|note| is_syn(note) && note.sequence == next.sequence)
+                let is_same = |note: &Note| is_syn(note) && note.sequence == next.sequence;
+                is_syn(next) && (closed(connection).is_some() || !connection.iter().any(is_same))
             };
             let reason = match notes.get(at) {
                 None if is_idle(last.time_ns, end_ns) => EndReason::Idle,
