@@ -62,7 +62,7 @@ const RESET_LAST: u8 = 4;
 pub(super) struct Segment {
     pub(super) sequence: u32,
     pub(super) acknowledgement: u32,
-    window: u16,
+    pub(super) window: u16,
     payload_bytes: u32,
 }
 
@@ -89,11 +89,6 @@ impl Segment {
     pub(super) fn range(&self, flags: u16) -> (u32, u32) {
         let controls = u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
         (self.sequence, self.sequence.wrapping_add(self.payload_bytes).wrapping_add(controls))
-    }
-
-    /// Returns whether the segment announces a window of 0.
-    pub(super) fn is_closed(&self) -> bool {
-        self.window == 0
     }
 
     /// Returns a SYN or SYN+ACK with these numbers and no other facts.

@@ -7,7 +7,7 @@
 //! | [`FirstPackets`] | sizes and directions of the first packets |
 //! | [`VlanTags`] | VLAN tags, by direction |
 //! | [`Handshake`] | round-trip times of the handshake of TCP |
-//! | [`TcpTrouble`] | retransmissions, out-of-order segments and closed windows, by direction |
+//! | [`TcpTrouble`] | retransmissions, out-of-order segments, probes, closed windows and duplicate acknowledgements, by direction |
 //! | [`PayloadRtt`] | times from data of TCP to its acknowledgement, by direction |
 //! | [`Tls`] | server name, ALPN and fingerprint of the client, version of the server |
 //! | [`Dns`] | questions and answers, and the code of the first response |

@@ -5,56 +5,181 @@ use flowloom_packet::PacketView;
 use flowloom_record::{Column, Group, Kind, Value};
 
 use super::{FieldStore, Fields, is_before};
-use crate::accounting::connection::{FIN, RST, SYN, Segment};
+use crate::accounting::connection::{ACK, FIN, RST, SYN, Segment};
 
 const TCP: u8 = 6;
+
+/// Wireshark's limit between the last of several duplicate acknowledgements and a fast
+/// retransmission.
+const FAST_NS: u64 = 20_000_000;
+/// Wireshark's limit of disorder, without the round-trip time of a handshake.
+const DISORDER_NS: u64 = 3_000_000;
+
+/// What a segment without new data is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Probe {
+    #[default]
+    None,
+    KeepAlive,
+    Window,
+}
 
 /// Counts of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Side {
-    /// The number after everything sent so far, if anything was sent.
-    highest: Option<u32>,
-    /// The last gap in the numbers: its start and its end.
-    hole: Option<(u32, u32)>,
+    /// The number after everything sent so far, and when it was sent.
+    next: Option<(u32, u64)>,
+    /// The last acknowledgement, and when it was sent.
+    acknowledged: Option<(u32, u64)>,
+    /// The last window.
+    window: u16,
+    /// Duplicates of the last acknowledgement.
+    duplicates: u32,
+    last: Probe,
     retransmissions: u64,
     out_of_order: u64,
+    keep_alives: u64,
+    window_probes: u64,
     zero_windows: u64,
+    duplicate_acks: u64,
 }
 
-/// Counts of retransmitted and out-of-order segments, and of closed windows, by direction.
+/// Counts of retransmitted and out-of-order segments, of probes and of closed windows, by
+/// direction, with Wireshark's rules.
 ///
-/// A segment with data, SYN or FIN is *out of order* if it lies in the last gap of the sequence
-/// numbers, and a *retransmission* if all of it was sent before. A *zero window* is a segment that
-/// announces one, without SYN, FIN and RST.
+/// A segment with data, SYN or FIN that does not advance the sequence numbers is *out of order* if
+/// it follows the segment with the highest number within the round-trip time of the handshake (3 ms
+/// if that is unknown), and otherwise a *retransmission*: of a segment that was captured, or of one
+/// that was lost before. It is also a retransmission if its data was acknowledged, or if it follows
+/// two duplicate acknowledgements of its number within 20 ms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TcpTrouble {
     sides: [Side; 2],
+    /// When the last SYN was sent, until it is acknowledged.
+    syn_ns: Option<u64>,
+    /// The round-trip time of the handshake.
+    rtt_ns: Option<u64>,
+}
+
+/// A segment, as the rules see it.
+#[derive(Clone, Copy)]
+struct Sent {
+    segment: Segment,
+    flags: u16,
+    payload_bytes: u32,
+    stamped_ns: u64,
+}
+
+impl Sent {
+    fn is_control(&self) -> bool {
+        self.flags & (SYN | FIN | RST) != 0
+    }
+
+    /// Returns the number after the data.
+    fn data_end(&self) -> u32 {
+        self.segment.sequence.wrapping_add(self.payload_bytes)
+    }
+
+    /// Returns the number after the segment. SYN and FIN take one number.
+    fn end(&self) -> u32 {
+        self.data_end().wrapping_add(u32::from(self.flags & (SYN | FIN) != 0))
+    }
+
+    /// Returns whether it has no data and repeats everything of the last segment of its side.
+    fn is_repeated(&self, side: &Side) -> bool {
+        let Segment { sequence, acknowledgement, window, .. } = self.segment;
+        !self.is_control()
+            && self.payload_bytes == 0
+            && window == side.window
+            && side.next.is_some_and(|(next, _)| sequence == next)
+            && side.acknowledged.is_some_and(|(number, _)| acknowledgement == number)
+    }
+}
+
+impl TcpTrouble {
+    fn take(&mut self, way: Direction, sent: Sent) {
+        let disorder_ns = self.time_handshake(&sent);
+        let [mut side, other] = [way, way.reversed()].map(|way| self.sides[way.index()]);
+        let Segment { sequence, acknowledgement, window, .. } = sent.segment;
+        let next = side.next.map(|(next, _)| next);
+        let mut probe = Probe::None;
+        let is_window_probe = sent.payload_bytes == 1
+            && next == Some(sequence)
+            && other.acknowledged.is_some()
+            && other.window == 0;
+        if is_window_probe {
+            probe = Probe::Window;
+            side.window_probes += 1;
+        } else {
+            side.zero_windows += u64::from(window == 0 && !sent.is_control());
+            if sent.payload_bytes <= 1 && !sent.is_control() && next == Some(sequence.wrapping_add(1)) {
+                probe = Probe::KeepAlive;
+                side.keep_alives += 1;
+            }
+            let answers_probe = match other.last {
+                Probe::None => false,
+                Probe::KeepAlive => window != 0,
+                Probe::Window => window == 0,
+            };
+            if sent.is_repeated(&side) && window != 0 && !answers_probe {
+                side.duplicates += 1;
+                side.duplicate_acks += 1;
+            }
+        }
+        if side.acknowledged.is_none_or(|(number, _)| number != acknowledgement) {
+            side.duplicates = 0;
+        }
+        let has_data = sent.payload_bytes > 0 || sent.flags & (SYN | FIN) != 0;
+        if has_data && probe != Probe::KeepAlive {
+            side.count_again(&other, &sent, disorder_ns);
+        }
+        let end = sent.end();
+        if next.is_none_or(|next| is_before(next, end)) && probe != Probe::Window {
+            side.next = Some((end, sent.stamped_ns));
+        }
+        side.acknowledged = Some((acknowledgement, sent.stamped_ns));
+        (side.window, side.last) = (window, probe);
+        self.sides[way.index()] = side;
+    }
+
+    /// Takes the times of the handshake. Returns how long segments may be out of order.
+    fn time_handshake(&mut self, sent: &Sent) -> u64 {
+        match sent.flags & (SYN | ACK) {
+            SYN => self.syn_ns = Some(sent.stamped_ns),
+            ACK if self.rtt_ns.is_none() => {
+                self.rtt_ns = self.syn_ns.and_then(|syn_ns| sent.stamped_ns.checked_sub(syn_ns));
+            }
+            _ => {}
+        }
+        self.rtt_ns.filter(|&rtt_ns| rtt_ns > 0).unwrap_or(DISORDER_NS)
+    }
 }
 
 impl Side {
-    #[inline(always)]
-    fn take(&mut self, begin: u32, end: u32) {
-        let Some(highest) = self.highest else {
-            self.highest = Some(end);
-            return;
+    /// Counts a segment with data, SYN or FIN that was sent again or too late.
+    fn count_again(&mut self, other: &Self, sent: &Sent, disorder_ns: u64) {
+        let begin = sent.segment.sequence;
+        let is_within = |since_ns: u64, limit_ns: u64| {
+            sent.stamped_ns.checked_sub(since_ns).is_some_and(|ns| ns < limit_ns)
         };
-        if is_before(highest, end) {
-            if is_before(highest, begin) {
-                self.hole = Some((highest, begin));
-            }
-            self.highest = Some(end);
+        let is_spurious = sent.payload_bytes > 0
+            && other
+                .acknowledged
+                // An RST may acknowledge nothing.
+                .is_some_and(|(number, _)| number != 0 && !is_before(number, sent.data_end()));
+        if is_spurious {
+            self.retransmissions += 1;
             return;
         }
-        let fills = self.hole.filter(|&(from, to)| !is_before(begin, from) && !is_before(to, end));
-        if let Some((from, to)) = fills {
-            self.out_of_order += 1;
-            // Keep one remaining gap: the part after the segment if the segment starts at the start
-            // of the gap, otherwise the part before it.
-            self.hole = if begin == from { Some((end, to)) } else { Some((from, begin)) };
-            self.hole = self.hole.filter(|(from, to)| from != to);
-        } else {
-            self.retransmissions += 1;
-        }
+        // One byte of it may have probed a closed window, so that the rest is new.
+        let is_new = |next: u32| {
+            !is_before(begin, next) || (sent.payload_bytes > 1 && begin.wrapping_add(1) == next)
+        };
+        let Some((next, next_ns)) = self.next.filter(|&(next, _)| !is_new(next)) else { return };
+        let is_fast = other.duplicates >= 2
+            && other.acknowledged.is_some_and(|(number, ns)| number == begin && is_within(ns, FAST_NS));
+        let is_disorder = !is_fast && is_within(next_ns, disorder_ns) && sent.end() != next;
+        *if is_disorder { &mut self.out_of_order } else { &mut self.retransmissions } += 1;
     }
 }
 
@@ -66,37 +191,52 @@ impl Fields for TcpTrouble {
     const COLUMNS: &'static [Column] = &[
         column(
             "retransmissions",
-            "TCP segments from the source that repeat only sequence numbers already sent.",
+            "TCP segments from the source that do not advance the sequence numbers and come too late to be out of order: their \
+             first copy was captured, or lost before. Wireshark's rules, as for the following columns.",
         ),
         column(
             "out_of_order",
-            "TCP segments from the source that fill an earlier gap in the sequence numbers.",
+            "TCP segments from the source that fill a gap in the sequence numbers within the round-trip time of the handshake.",
+        ),
+        column(
+            "keep_alives",
+            "TCP segments from the source with one byte or none that begin one before the next sequence number.",
+        ),
+        column(
+            "window_probes",
+            "TCP segments from the source with one byte beyond the window of 0 that the destination announced last.",
         ),
         column("zero_windows", "TCP segments from the source that announce a window of 0."),
+        column(
+            "duplicate_acks",
+            "TCP segments from the source without data that repeat its last acknowledgement and window.",
+        ),
         column("reverse_retransmissions", "Retransmissions from the destination."),
         column("reverse_out_of_order", "Segments out of order from the destination."),
+        column("reverse_keep_alives", "Keep-alives from the destination."),
+        column("reverse_window_probes", "Window probes from the destination."),
         column("reverse_zero_windows", "Zero windows that the destination announces."),
+        column("reverse_duplicate_acks", "Duplicate acknowledgements from the destination."),
     ];
 
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, _store: &FieldStore) {
         let headers = &packet.headers;
-        if headers.key.protocol() != TCP || headers.later_fragment || headers.tcp_flags & RST != 0 {
+        if headers.key.protocol() != TCP || headers.later_fragment {
             return;
         }
         let Some(segment) = Segment::of(packet) else { return };
-        let side = &mut self.sides[headers.direction.index()];
-        let (begin, end) = segment.range(headers.tcp_flags);
-        if begin != end {
-            side.take(begin, end);
-        }
-        side.zero_windows += u64::from(segment.is_closed() && headers.tcp_flags & (SYN | FIN) == 0);
+        let (flags, payload_bytes) = (headers.tcp_flags, headers.payload_bytes);
+        let sent = Sent { segment, flags, payload_bytes, stamped_ns: packet.stamped_ns };
+        self.take(headers.direction, sent);
     }
 
     fn values(&self, way: Direction, out: &mut Vec<Value>) {
         for way in [way, way.reversed()] {
             let side = &self.sides[way.index()];
-            let counts = [side.retransmissions, side.out_of_order, side.zero_windows];
+            let counts = [side.retransmissions, side.out_of_order, side.keep_alives];
+            out.extend(counts.map(Value::Number));
+            let counts = [side.window_probes, side.zero_windows, side.duplicate_acks];
             out.extend(counts.map(Value::Number));
         }
     }

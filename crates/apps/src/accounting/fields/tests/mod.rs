@@ -162,21 +162,60 @@ fn round_trips_are_those_of_the_handshake() {
     assert_eq!(numbers(&shown::<Handshake>(&refused)), [None, None, None]);
 }
 
+/// Counts of the source: retransmissions, out of order, keep-alives, window probes, zero windows,
+/// duplicate acknowledgements.
+fn trouble(packets: &[Sent]) -> Vec<u64> {
+    numbers(&shown::<TcpTrouble>(packets))[..6].iter().map(|number| number.unwrap()).collect()
+}
+
 #[test]
-fn retransmissions_late_segments_and_closed_windows_are_counted() {
+fn segments_are_retransmitted_or_out_of_order_as_their_times_say() {
+    let at = |packet: Sent, ms: u64| Sent { time_ns: ms * 1_000_000, ..packet };
     let data = |sequence: u32| Sent { payload_bytes: 100, ..there(ACK, sequence, 1) };
-    let counts = |packets: &[Sent]| numbers(&shown::<TcpTrouble>(packets))[..3].to_vec();
-    let expected = |retransmissions, out_of_order, zero_windows| {
-        vec![Some(retransmissions), Some(out_of_order), Some(zero_windows)]
-    };
-    assert_eq!(counts(&[data(1), data(101), data(201)]), expected(0, 0, 0));
-    assert_eq!(counts(&[data(1), data(101), data(1), data(101)]), expected(2, 0, 0));
-    assert_eq!(counts(&[data(1), data(201), data(101), data(301)]), expected(0, 1, 0));
-    assert_eq!(counts(&[data(1), data(201), data(101), data(101)]), expected(1, 1, 0));
-    assert_eq!(counts(&[data(1), data(301), data(101), data(201)]), expected(0, 2, 0));
-    assert_eq!(counts(&[data(u32::MAX - 49), data(50), data(u32::MAX - 49)]), expected(1, 0, 0));
-    let closed = Sent { window: 0, ..there(ACK, 1, 1) };
-    let ends = Sent { window: 0, ..there(FIN | ACK, 1, 1) };
-    assert_eq!(counts(&[closed, closed, ends, back(ACK, 1, 1)]), expected(0, 0, 2));
-    assert_eq!(counts(&[there(SYN, 1, 0), there(SYN, 1, 0)]), expected(1, 0, 0));
+    let expected = |retransmissions, out_of_order| [retransmissions, out_of_order, 0, 0, 0, 0];
+    assert_eq!(trouble(&[data(1), data(101), data(201)]), expected(0, 0));
+    assert_eq!(trouble(&[data(1), data(101), data(1), at(data(101), 9)]), expected(1, 1));
+    assert_eq!(trouble(&[data(1), data(201), data(101), data(301)]), expected(0, 1));
+    assert_eq!(trouble(&[data(1), at(data(201), 5), at(data(101), 9)]), expected(1, 0), "lost before");
+    assert_eq!(trouble(&[data(u32::MAX - 49), data(50), at(data(u32::MAX - 49), 3)]), expected(1, 0));
+    // The round-trip time of the handshake is the limit.
+    let opened = [there(SYN, 0, 0), at(back(SYN | ACK, 0, 1), 30), at(there(ACK, 1, 1), 40)];
+    let opened = |ms: u64| [&opened[..], &[at(data(1), 50), at(data(201), 50), at(data(101), ms)]].concat();
+    assert_eq!(trouble(&opened(89)), expected(0, 1));
+    assert_eq!(trouble(&opened(90)), expected(1, 0));
+    // After duplicate acknowledgements the segment was lost, whenever it comes.
+    let asks = |number: u32| [back(ACK, 1, number); 3];
+    let filled = [&[data(1), data(201)][..], &asks(101), &[data(101)]].concat();
+    assert_eq!(trouble(&filled), expected(1, 0));
+    assert_eq!(
+        trouble(&[&[data(1), data(201)][..], &asks(101)[..2], &[data(101)]].concat()),
+        expected(0, 1)
+    );
+    // Acknowledged data is sent again, even if its first copy was not captured.
+    assert_eq!(trouble(&[data(1), back(ACK, 1, 401), data(301)]), expected(1, 0));
+    assert_eq!(trouble(&[there(SYN, 1, 0), there(SYN, 1, 0)]), expected(1, 0));
+    // Data with the SYN, and a FIN with the last acknowledgement of the handshake.
+    let early = Sent { payload_bytes: 100, ..there(SYN, 0, 0) };
+    assert_eq!(trouble(&[early, back(SYN | ACK, 0, 101), data(101), at(early, 9)]), expected(1, 0));
+    assert_eq!(trouble(&[there(SYN, 0, 0), back(SYN | ACK, 0, 1), there(FIN | ACK, 1, 1)]), expected(0, 0));
+}
+
+#[test]
+fn probes_and_duplicate_acknowledgements_are_no_retransmissions() {
+    let data = |sequence: u32, bytes: u16| Sent { payload_bytes: bytes, ..there(ACK, sequence, 1) };
+    let before = [data(1, 100), back(ACK, 1, 101)];
+    let with = |more: &[Sent]| trouble(&[&before[..], more].concat());
+    // Keep-alives, with a byte or without, and their answers.
+    let alive = [data(100, 0), back(ACK, 1, 101), data(100, 1), back(ACK, 1, 101)];
+    assert_eq!(with(&alive), [0, 0, 2, 0, 0, 0]);
+    let turned = with(&[data(101, 0), back(ACK, 0, 101), data(101, 0), data(101, 0)]);
+    assert_eq!(turned, [0, 0, 0, 0, 0, 1], "the last two answer a keep-alive");
+    assert_eq!(with(&[data(100, 2)]), [0; 6], "new data behind a byte that was sent before");
+    // Probes of a closed window do not advance the numbers.
+    let closed = Sent { window: 0, ..back(ACK, 1, 101) };
+    let probes = [closed, data(101, 1), closed, data(101, 1), closed, back(ACK, 1, 102), data(102, 9)];
+    assert_eq!(with(&probes), [0, 0, 0, 2, 0, 0]);
+    let closing = Sent { window: 0, ..there(ACK, 101, 1) };
+    let ends = Sent { window: 0, ..there(FIN | ACK, 101, 1) };
+    assert_eq!(with(&[closing, closing, ends]), [0, 0, 0, 0, 2, 0]);
 }
