@@ -66,7 +66,7 @@ fn elements(columns: &[&Column]) -> String {
 const FIELDS: &str = "
 ## Additional fields, by group
 
-`--fields` takes a comma-separated list of groups, or `all` for those of this table; `--where` reads the columns of all groups. In
+`--fields` takes a comma-separated list of groups, or `all` for those of this table but `conn`; `--where` reads the columns of all groups. In
 the library they are the types of `flowloom_apps::accounting::fields`. A run computes only the groups that you select. The
 description of a pair of columns is that of the first; the `reverse_` column is the same for the packets of the destination.
 
@@ -86,7 +86,9 @@ table. Where `--memory` (by default what is free) does not suffice for them, the
 * A text that a limit, the end of the captured bytes or the end of the record cut off ends with `…`, which no other text contains.
   `…` alone stands where nothing of the value is known.
 * IPFIX has no elements for the columns marked `–`, and NetFlow v9 has none for any of them. EVE nests the fields in the flow
-  event under Suricata's names. Zeek's `conn.log` derives its `service` from them.
+  event under Suricata's names. Zeek's `conn.log` always has the fields of `conn` and derives its `service` from those of payload
+  or from the label. It leaves `local_orig`, `local_resp` and `tunnel_parents` unset; in `merge` and `bridge`, which have no
+  fields of `conn`, also bytes and history.
 
 | Column | Group | Unit | IPFIX | Meaning |
 | --- | --- | --- | --- | --- |

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use flowloom::apps::EndedFlow;
-use flowloom::record::{Column, Schema};
+use flowloom::record::{Column, Group, GroupSet, Schema};
 use flowloom::traffic::capture::InterfaceLosses;
 #[cfg(feature = "arrow")]
 use flowloom_export::ArrowWriter;
@@ -66,6 +66,14 @@ impl Format {
             Self::Netflow9 => false,
             Self::Zeek => ZeekWriter::takes(column),
             Self::Eve => EveWriter::takes(column),
+        }
+    }
+
+    /// Returns the groups of columns that records in this format have without being asked for.
+    pub(crate) fn implied_groups(self) -> GroupSet {
+        match self {
+            Self::Zeek => [Group::Extra, Group::Conn].into_iter().collect(),
+            _ => GroupSet::NONE,
         }
     }
 

@@ -37,7 +37,9 @@ impl FromStr for FieldGroups {
     /// Parses a list of names, or `all`.
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "all" {
-            return Ok(Self { groups: GroupSet::FIELDS, is_all: true });
+            // What only Zeek's log has a place for is asked for by name.
+            let conn: GroupSet = [Group::Conn].into_iter().collect();
+            return Ok(Self { groups: GroupSet::FIELDS.intersection(conn.complement()), is_all: true });
         }
         let named = |name: &str| match name.trim() {
             "l7" => Ok(Group::Label),
@@ -106,7 +108,8 @@ impl RecordPlan {
     ) -> Result<Self, String> {
         let absent = absent.intersection(fields.groups.complement());
         let present = absent.complement();
-        let asked = fields.groups;
+        let implied = format.map_or(GroupSet::NONE, Format::implied_groups);
+        let asked = fields.groups.union(implied);
         if let Some(format) = format {
             format.check(&schema)?;
         }

@@ -1,5 +1,7 @@
 //! `replay --fields` and `--where`: additional columns of records, and records that match.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::support::{Folder, flowloom, number, replay};
@@ -227,4 +229,57 @@ fn fields_that_a_format_has_no_place_for_are_named() {
     let ipfix = folder.path("f.ipfix");
     let ran = flowloom(["replay", &trace, "--flows", &ipfix, "--fields", "sizes"]).ends(0);
     ran.says(&["IPFIX cannot hold size_mean", "omitted"]);
+}
+
+#[test]
+fn a_conn_log_has_history_and_payload_bytes() {
+    let folder = Folder::new();
+    // Ethernet frames of TCP: whether from the server, flags, numbers, payload bytes.
+    let frame = |from_server: bool, flags: u8, sequence: u32, acknowledged: u32, bytes: usize| {
+        let (from, to) =
+            if from_server { ([10, 0, 0, 2], [10, 0, 0, 9]) } else { ([10, 0, 0, 9], [10, 0, 0, 2]) };
+        let ports = if from_server { [80_u16, 40_000] } else { [40_000, 80] };
+        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0];
+        frame.extend(u16::try_from(40 + bytes).unwrap().to_be_bytes());
+        frame.extend([0, 0, 0, 0, 64, 6, 0, 0]);
+        frame.extend([from, to].concat());
+        frame.extend(ports.iter().flat_map(|port| port.to_be_bytes()));
+        frame.extend([sequence, acknowledged].iter().flat_map(|number| number.to_be_bytes()));
+        frame.extend([0x50, flags, 32, 0, 0, 0, 0, 0]);
+        frame.resize(frame.len() + bytes, b'x');
+        frame
+    };
+    let frames = [
+        frame(false, 2, 100, 0, 0),
+        frame(true, 18, 500, 101, 0),
+        frame(false, 16, 101, 501, 0),
+        frame(false, 24, 101, 501, 10),
+        frame(true, 16, 501, 111, 0),
+        frame(true, 24, 501, 111, 20),
+        frame(false, 17, 111, 521, 0),
+        frame(true, 17, 521, 112, 0),
+    ];
+    let mut capture = crate::bytes::pcap_header(1);
+    for (second, frame) in (1000..).zip(&frames) {
+        let length = u32::try_from(frame.len()).unwrap();
+        capture.extend(crate::bytes::pcap_record(second, length, length, frame));
+    }
+    let (trace, log) = (folder.write("t.pcap", &capture), folder.path("conn.log"));
+    for layout in [&[][..], &["--workers", "2"], &["--fields", "http"]] {
+        replay(&[&[&trace, "--flows", &log], layout].concat());
+        let text = std::fs::read_to_string(&log).unwrap();
+        let names = text.lines().find_map(|line| line.strip_prefix("#fields\t")).unwrap();
+        let row = text.lines().find(|line| !line.starts_with('#')).unwrap();
+        let row: BTreeMap<&str, &str> = names.split('\t').zip(row.split('\t')).collect();
+        assert_eq!((row["orig_bytes"], row["resp_bytes"], row["missed_bytes"]), ("10", "20", "0"));
+        assert_eq!((row["conn_state"], row["history"]), ("SF", "ShADadFf"));
+        assert_eq!((row["id.orig_p"], row["service"]), ("40000", "-"));
+        assert!(row["community_id"].starts_with("1:"));
+    }
+    // A saved part keeps no fields; its log has what accounting knows.
+    let part = folder.path("t.part");
+    flowloom(["replay", &trace, "--app", "accounting", "--save-part", &part]).ends(0);
+    flowloom(["merge", &part, "--flows", &log]).ends(0);
+    let text = std::fs::read_to_string(&log).unwrap();
+    assert!(text.lines().last().unwrap().contains("\tSF\t"), "{text}");
 }

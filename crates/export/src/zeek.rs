@@ -1,22 +1,24 @@
 //! Zeek's `conn.log`.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use flowloom_record::{Column, Row, Schema, SchemaColumn};
+use flowloom_record::{Column, Group, Row, Schema, SchemaColumn};
 
 use crate::RecordWriter;
 use crate::flow_columns::{Flow, FlowColumns, MissingColumns};
 use crate::service::Service;
 
 const TCP: u8 = 6;
+const UDP: u8 = 17;
 const FIN: u16 = 1;
 const SYN: u16 = 2;
 const RST: u16 = 4;
 const ACK: u16 = 16;
 
 /// Fields and their types, in the order of Zeek's base scripts.
-const FIELDS: [(&str, &str); 21] = [
+const FIELDS: [(&str, &str); 22] = [
     ("ts", "time"),
     ("uid", "string"),
     ("id.orig_h", "addr"),
@@ -38,13 +40,16 @@ const FIELDS: [(&str, &str); 21] = [
     ("resp_pkts", "count"),
     ("resp_ip_bytes", "count"),
     ("tunnel_parents", "set[string]"),
+    ("community_id", "string"),
 ];
 
 /// Writes records as a Zeek `conn.log`, with tabs between fields.
 ///
-/// Fields that accounting does not know are unset (`-`): payload bytes, history, which hosts are
-/// local, and the service unless additional fields imply it. `conn_state`
-/// follows from the flags of both sides, not from sequence numbers.
+/// State, history and bytes are those of the columns of the group `conn`, and the ends are exchanged
+/// where these say that the destination is the originator. Without them, history and bytes are
+/// unset, and the state follows from the flags of both sides. `service` follows from fields of
+/// payload, or else from the protocol label. Fields that records do not have are unset (`-`) or
+/// empty: which hosts are local, and the connections of tunnels.
 #[derive(Debug)]
 pub struct ZeekWriter<W> {
     out: W,
@@ -52,6 +57,7 @@ pub struct ZeekWriter<W> {
     flow: FlowColumns,
     /// The columns of application protocols.
     services: Vec<SchemaColumn>,
+    conn: ConnColumns,
     is_begun: bool,
 }
 
@@ -65,7 +71,8 @@ impl<W: Write> ZeekWriter<W> {
     pub fn new(out: W, schema: &Schema, columns: &[SchemaColumn]) -> Result<Self, MissingColumns> {
         let services = columns.iter().filter(|found| Service::of(&found.column).is_some());
         let (flow, services) = (FlowColumns::of(schema)?, services.copied().collect());
-        Ok(Self { out, line: String::new(), flow, services, is_begun: false })
+        let conn = ConnColumns::of(schema);
+        Ok(Self { out, line: String::new(), flow, services, conn, is_begun: false })
     }
 
     fn begin(&mut self) -> io::Result<()> {
@@ -84,10 +91,10 @@ impl<W: Write> ZeekWriter<W> {
 }
 
 impl ZeekWriter<()> {
-    /// Returns whether an additional field implies a service.
+    /// Returns whether the log has a place for an additional field, or it implies a service.
     #[must_use]
     pub fn takes(column: &Column) -> bool {
-        Service::of(column).is_some()
+        column.group == Group::Conn || column.name == LABEL || Service::of(column).is_some()
     }
 }
 
@@ -96,33 +103,64 @@ impl<W: Write + Send> RecordWriter for ZeekWriter<W> {
         self.begin()?;
         self.line.clear();
         let record = &self.flow.read(row);
-        let service = Service::of_row(&self.services, row).map_or("-", |service| service.zeek);
-        // ICMP has its type and code in the place of ports.
-        let [orig_port, resp_port] = match record.icmp() {
-            Some(message) => message.map(u16::from),
-            None => [record.source_port, record.destination_port],
+        let conn = &self.conn;
+        let text = |at: Option<usize>| at.and_then(|at| row.value(at).text());
+        let label = || text(conn.label).filter(|label| label != "-").map(|label| service_of(&label));
+        let service =
+            Service::of_row(&self.services, row).map(|service| service.zeek.into()).or_else(label);
+        // ICMP has its type, and the type of its answer or its code, in the place of ports.
+        let [source_port, destination_port] = match record.icmp() {
+            Some([kind, code]) => [kind.into(), answer_of(record.protocol, kind).unwrap_or(code).into()],
+            None if matches!(record.protocol, TCP | UDP) => [record.source_port, record.destination_port],
+            None => [0; 2],
         };
         let protocol = match record.protocol {
             TCP => "tcp",
-            17 => "udp",
+            UDP => "udp",
             1 | 58 => "icmp",
             _ => "unknown_transport",
         };
         let duration_ns = record.end_ns.saturating_sub(record.start_ns);
+        let bytes = |at: Option<usize>| {
+            let bytes = at.and_then(|at| row.value(at).number()).filter(|_| duration_ns > 0);
+            bytes.map_or_else(|| String::from("-"), |bytes| bytes.to_string())
+        };
+        let mut ends = [
+            (record.source, source_port, bytes(conn.bytes), record.packets, record.ip_bytes),
+            (
+                record.destination,
+                destination_port,
+                bytes(conn.reverse_bytes),
+                record.reverse_packets,
+                record.reverse_ip_bytes,
+            ),
+        ];
+        if text(conn.originator).is_some_and(|end| end == "destination") {
+            ends.reverse();
+        }
+        let [orig, resp] = ends;
+        let missed = conn.missed_bytes.and_then(|at| row.value(at).number()).unwrap_or(0);
         // Writing to a string cannot fail.
         let _ = writeln!(
             self.line,
-            "{}\t{}\t{}\t{orig_port}\t{}\t{resp_port}\t{protocol}\t{service}\t{}\t-\t-\t{}\t-\t-\t0\t-\t{}\t{}\t{}\t{}\t(empty)",
+            "{}\t{}\t{}\t{}\t{}\t{}\t{protocol}\t{}\t{}\t{}\t{}\t{}\t-\t-\t{missed}\t{}\t{}\t{}\t{}\t{}\t(empty)\t{}",
             seconds(record.start_ns),
             uid(row, record),
-            record.source,
-            record.destination,
+            orig.0,
+            orig.1,
+            resp.0,
+            resp.1,
+            service.unwrap_or("-".into()),
             if duration_ns == 0 { String::from("-") } else { seconds(duration_ns) },
-            state(record),
-            record.packets,
-            record.ip_bytes,
-            record.reverse_packets,
-            record.reverse_ip_bytes,
+            orig.2,
+            resp.2,
+            text(conn.state).unwrap_or_else(|| state(record).into()),
+            text(conn.history).unwrap_or("-".into()),
+            orig.3,
+            orig.4,
+            resp.3,
+            resp.4,
+            text(conn.community_id).unwrap_or("-".into()),
         );
         self.out.write_all(self.line.as_bytes())
     }
@@ -131,6 +169,60 @@ impl<W: Write + Send> RecordWriter for ZeekWriter<W> {
         self.begin()?;
         self.out.flush()
     }
+}
+
+/// The column of the protocol label.
+const LABEL: &str = "l7_protocol";
+
+/// The positions of columns that records may have.
+#[derive(Debug)]
+struct ConnColumns {
+    state: Option<usize>,
+    history: Option<usize>,
+    bytes: Option<usize>,
+    reverse_bytes: Option<usize>,
+    missed_bytes: Option<usize>,
+    originator: Option<usize>,
+    community_id: Option<usize>,
+    label: Option<usize>,
+}
+
+impl ConnColumns {
+    fn of(schema: &Schema) -> Self {
+        let at = |name: &str| schema.named(name).map(|found| found.index);
+        Self {
+            state: at("conn_state"),
+            history: at("conn_history"),
+            bytes: at("conn_bytes"),
+            reverse_bytes: at("reverse_conn_bytes"),
+            missed_bytes: at("conn_missed_bytes"),
+            originator: at("conn_originator"),
+            community_id: at("community_id"),
+            label: at(LABEL),
+        }
+    }
+}
+
+/// Returns Zeek's name of a labelled protocol.
+fn service_of(label: &str) -> Cow<'static, str> {
+    match label {
+        "tls" => "ssl".into(),
+        "kerberos" => "krb".into(),
+        "smb" | "smb2" => "smb".into(),
+        other => other.to_ascii_lowercase().into(),
+    }
+}
+
+/// Returns the type of the ICMP message that answers a type.
+fn answer_of(protocol: u8, kind: u8) -> Option<u8> {
+    const V4: [[u8; 2]; 5] = [[8, 0], [13, 14], [15, 16], [17, 18], [10, 9]];
+    const V6: [[u8; 2]; 6] = [[128, 129], [133, 134], [135, 136], [130, 131], [139, 140], [144, 145]];
+    let pairs = if protocol == 1 { &V4[..] } else { &V6[..] };
+    pairs.iter().find_map(|&[ask, answer]| match kind {
+        _ if kind == ask => Some(answer),
+        _ if kind == answer => Some(ask),
+        _ => None,
+    })
 }
 
 fn seconds(ns: u64) -> String {
@@ -163,6 +255,7 @@ fn state(record: &Flow) -> &'static str {
     let has_answer = record.reverse_packets > 0;
     if record.protocol != TCP {
         return match (record.packets > 0, has_answer) {
+            _ if record.protocol != UDP => "OTH",
             (true, true) => "SF",
             (true, false) => "S0",
             (false, _) => "SHR",

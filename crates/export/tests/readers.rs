@@ -125,12 +125,12 @@ fn a_log_of_zeek_has_a_field_for_each_name() {
     let text = out.text();
     let heading =
         |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap().split('\t').count() - 1;
-    assert_eq!((heading("#fields"), heading("#types")), (21, 21));
+    assert_eq!((heading("#fields"), heading("#types")), (22, 22));
     let lines: Vec<Vec<&str>> =
         text.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t').collect()).collect();
     assert_eq!(lines.len(), 9);
     for line in &lines {
-        assert_eq!(line.len(), 21);
+        assert_eq!(line.len(), 22);
         assert_eq!((line[6], line[11], line[16], line[18]), ("tcp", "SF", "3", "2"));
         assert_eq!((line[0].len(), line[8]), (17, "0.004000"));
     }

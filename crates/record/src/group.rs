@@ -39,6 +39,8 @@ pub enum Group {
     Tcp,
     /// Round-trip times of the data of TCP.
     Rtt,
+    /// State, history and payload of connections, for Zeek's log.
+    Conn,
     /// Contents of TLS.
     Tls,
     /// Contents of DNS.
@@ -54,7 +56,7 @@ pub enum Group {
 impl Group {
     /// The groups of additional fields, which are kept and shown on request, in the order of their
     /// columns.
-    pub const FIELDS: [Self; 12] = [
+    pub const FIELDS: [Self; 13] = [
         Self::Sizes,
         Self::Gaps,
         Self::Splt,
@@ -62,6 +64,7 @@ impl Group {
         Self::Handshake,
         Self::Tcp,
         Self::Rtt,
+        Self::Conn,
         Self::Tls,
         Self::Dns,
         Self::Http,
@@ -86,6 +89,7 @@ impl Group {
             Self::Handshake => "handshake",
             Self::Tcp => "tcp",
             Self::Rtt => "rtt",
+            Self::Conn => "conn",
             Self::Tls => "tls",
             Self::Dns => "dns",
             Self::Http => "http",

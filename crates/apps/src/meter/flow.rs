@@ -6,8 +6,8 @@ use flowloom_record::{Column, Group, GroupSet, Schema, Value};
 
 use crate::RecordState;
 use crate::accounting::fields::{
-    ApplicationFields, Fields, FirstPackets, Handshake, PacketGaps, PacketSizes, PayloadRtt, TcpTrouble,
-    VlanTags,
+    ApplicationFields, Conn, Fields, FirstPackets, Handshake, PacketGaps, PacketSizes, PayloadRtt,
+    TcpTrouble, VlanTags,
 };
 use crate::accounting::{Accounted, AccountingRecord};
 use crate::firewall::FirewallFlow;
@@ -33,6 +33,10 @@ impl Part for Transport {
     const GROUPS: GroupSet = set(&[Group::Handshake, Group::Tcp, Group::Rtt]);
 }
 
+impl Part for Conn {
+    const GROUPS: GroupSet = set(&[Group::Conn]);
+}
+
 impl Part for Payload {
     const GROUPS: GroupSet = set(&[Group::Tls, Group::Dns, Group::Http, Group::Quic, Group::Ssh]);
 }
@@ -53,6 +57,7 @@ pub struct MeterFlow {
     pub(super) record: Accounted,
     pub(super) statistics: Option<Box<Statistics>>,
     pub(super) transport: Option<Box<Transport>>,
+    pub(super) conn: Option<Box<Conn>>,
     pub(super) payload: Option<Box<Payload>>,
     pub(super) label: Option<Box<L7Flow>>,
     pub(super) verdict: Option<Box<FirewallFlow>>,
@@ -82,6 +87,7 @@ impl MeterFlow {
         let way = self.record.source_direction();
         part_values(self.statistics.as_deref(), way, groups, out);
         part_values(self.transport.as_deref(), way, groups, out);
+        part_values(self.conn.as_deref(), way, groups, out);
         part_values(self.payload.as_deref(), way, groups, out);
     }
 }
@@ -105,8 +111,8 @@ impl FlowState for MeterFlow {
     fn values(&self, out: &mut Vec<Value>) {
         self.record.values(out);
         let mut fields = Vec::new();
-        let parts = [self.statistics.is_some(), self.transport.is_some(), self.payload.is_some()];
-        if parts.contains(&true) {
+        let parts = [self.statistics.is_some(), self.transport.is_some(), self.conn.is_some()];
+        if parts.contains(&true) || self.payload.is_some() {
             self.field_values(GroupSet::ALL, &mut fields);
         }
         let mut digest = 0xCBF2_9CE4_8422_2325_u64;
@@ -165,6 +171,7 @@ impl RecordState for MeterFlow {
         columns.extend(of_module(FirewallFlow::COLUMNS, Group::Verdict).map(|(_, column)| column));
         Statistics::columns(&mut columns);
         Transport::columns(&mut columns);
+        Conn::columns(&mut columns);
         Payload::columns(&mut columns);
         Schema::new(columns)
     }

@@ -24,7 +24,7 @@ use flowloom_record::{Group, GroupSet};
 
 pub use flow::MeterFlow;
 
-use crate::accounting::fields::{FieldMemory, FieldStore};
+use crate::accounting::fields::{Conn, FieldMemory, FieldStore};
 use crate::accounting::{Accounting, SplitReason};
 use crate::firewall::{Firewall, FirewallFlow};
 use crate::l7_filter::{L7Filter, L7Flow};
@@ -109,6 +109,7 @@ impl Meter {
         let parts = [
             (Statistics::GROUPS, size_of::<Statistics>()),
             (Transport::GROUPS, size_of::<Transport>()),
+            (Conn::GROUPS, size_of::<Conn>()),
             (Payload::GROUPS, size_of::<Payload>()),
             ([Group::Label].into_iter().collect(), size_of::<L7Flow>()),
             ([Group::Verdict].into_iter().collect(), size_of::<FirewallFlow>()),
@@ -136,6 +137,7 @@ impl App for Meter {
         if packet.headers.key.protocol() == TCP {
             self.add(&mut flow.transport, packet);
         }
+        self.add(&mut flow.conn, packet);
         self.add(&mut flow.payload, packet);
         if let Some(labels) = &mut self.labels {
             labels.on_packet(packet, flow.label.get_or_insert_default());

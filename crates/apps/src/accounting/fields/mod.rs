@@ -9,6 +9,7 @@
 //! | [`Handshake`] | round-trip times of the handshake of TCP |
 //! | [`TcpTrouble`] | retransmissions, out-of-order segments, probes, closed windows and duplicate acknowledgements, by direction |
 //! | [`PayloadRtt`] | times from data of TCP to its acknowledgement, by direction |
+//! | [`Conn`] | state, history and payload bytes in Zeek's terms |
 //! | [`Tls`] | server name, ALPN and fingerprint of the client, version of the server |
 //! | [`Dns`] | questions and answers, and the code of the first response |
 //! | [`Http`] | first request and first status code of HTTP/1 |
@@ -25,6 +26,7 @@
 //! or values were dropped are [`Value::Dropped`].
 
 pub mod application;
+mod conn;
 mod dns;
 mod first_packets;
 mod group;
@@ -50,6 +52,7 @@ use flowloom_record::{Column, Group, GroupSet, Value};
 
 use super::{Accounted, Accounting};
 
+pub use conn::Conn;
 pub use dns::Dns;
 pub use first_packets::FirstPackets;
 pub use group::{AllFields, ApplicationFields, all_columns};

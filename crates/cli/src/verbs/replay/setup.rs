@@ -26,7 +26,7 @@ use crate::exit::{Failure, TableError};
 use crate::flow_file::{Destination, Format};
 use crate::growing_table::{SegmentOptions, fitted, growing_linehash};
 use crate::memory_budget::{Budget, FieldShare, Shares};
-use crate::record_view::RecordPlan;
+use crate::record_view::{FieldGroups, RecordPlan};
 use crate::render::{counted, some_of, warn};
 use crate::topology;
 
@@ -154,7 +154,9 @@ pub(super) fn record_plan(arguments: &Replay, schema: Schema) -> Result<RecordPl
 fn absent_groups(arguments: &Replay) -> GroupSet {
     let labels = arguments.app == AppName::L7;
     let modules = [(Group::Label, labels), (Group::Verdict, arguments.firewall.rules.is_some())];
-    modules.into_iter().filter(|(_, is_present)| !is_present).map(|(group, _)| group).collect()
+    let absent = modules.into_iter().filter(|(_, is_present)| !is_present).map(|(group, _)| group);
+    // A saved part keeps no additional fields.
+    absent.chain(arguments.save_part.is_some().then_some(Group::Conn)).collect()
 }
 
 /// What a run keeps of flows beside accounting.
@@ -220,8 +222,11 @@ pub(super) fn warn_of_left_columns(arguments: &Replay, plan: &RecordPlan, common
         let names = some_of(&left, ", ");
         warn(&format!("{} cannot hold {names}: omitted", format.name()), common);
     }
-    if format == Format::Zeek && arguments.fields.is_some() {
-        warn("Zeek's conn.log uses --fields for the service only", common);
+    let fields = arguments.fields.map_or(GroupSet::NONE, FieldGroups::groups);
+    if format == Format::Zeek
+        && Group::FIELDS.into_iter().any(|group| group.is_payload() && fields.contains(group))
+    {
+        warn("Zeek's conn.log uses fields from payload for the service only", common);
     }
 }
 

@@ -219,3 +219,63 @@ fn probes_and_duplicate_acknowledgements_are_no_retransmissions() {
     let ends = Sent { window: 0, ..there(FIN | ACK, 101, 1) };
     assert_eq!(with(&[closing, closing, ends]), [0, 0, 0, 0, 2, 0]);
 }
+
+/// State, history, bytes of source and destination, missed bytes, and the originator.
+fn conn(packets: &[Sent]) -> String {
+    let values = shown::<Conn>(packets);
+    values.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn connections_have_the_states_and_histories_of_zeek() {
+    let opened = [there(SYN, 100, 0), back(SYN | ACK, 500, 101), there(ACK, 101, 501)];
+    let with = |more: &[Sent]| conn(&[&opened[..], more].concat());
+    let sent = |packet: Sent, payload_bytes: u16| Sent { payload_bytes, ..packet };
+    let (asks, answers) = (sent(there(ACK, 101, 501), 10), sent(back(ACK, 501, 111), 20));
+    let (fin, other_fin) = (there(FIN | ACK, 111, 521), back(FIN | ACK, 521, 112));
+    assert_eq!(with(&[]), "S1 ShA 0 0 0 source");
+    assert_eq!(with(&[asks, answers, fin, other_fin, there(ACK, 112, 522)]), "SF ShADdFf 10 20 0 source");
+    assert_eq!(with(&[asks, answers, fin]), "S2 ShADdF 10 20 0 source");
+    assert_eq!(with(&[asks, answers, back(FIN | ACK, 521, 111)]), "S3 ShADdf 10 20 0 source");
+    assert_eq!(with(&[asks, answers, fin, other_fin, back(RST, 522, 0)]), "SF ShADdFfr 10 20 0 source");
+    assert_eq!(with(&[asks, there(RST, 111, 0)]), "RSTO ShADR 10 0 0 source");
+    assert_eq!(with(&[asks, back(RST, 501, 0)]), "RSTR ShADr 10 0 0 source");
+    assert_eq!(conn(&opened[..1]), "S0 S 0 0 0 source");
+    assert_eq!(conn(&[opened[0], back(RST | ACK, 0, 101)]), "REJ Sr 0 0 0 source");
+    assert_eq!(conn(&[opened[0], there(RST, 101, 0)]), "RSTOS0 SR 0 0 0 source");
+    assert_eq!(conn(&[opened[0], there(FIN | ACK, 101, 0)]), "SH SF 0 0 0 source");
+    // The opening was not captured, or only the answer to it.
+    assert_eq!(conn(&[asks, answers]), "OTH Dd 10 20 0 source");
+    let ways = |packets: &[Sent]| shown::<Conn>(packets)[5].to_string();
+    assert_eq!(conn(&opened[1..2]), "OTH H 0 0 0 destination");
+    assert_eq!(ways(&opened[1..]), "destination");
+    // It was captured before the SYN.
+    assert_eq!(conn(&[opened[1], opened[0], opened[2], asks]), "S1 Hs^AD 10 0 0 source");
+    // Several flags.
+    assert_eq!(conn(&[there(SYN | FIN, 1, 0), there(FIN | RST, 1, 0)]), "OTH QI 0 0 0 source");
+    assert_eq!(conn(&[opened[0], opened[0]]), "S0 S 0 0 0 source", "a repeated SYN has no letter");
+    let fin = there(FIN | ACK, 101, 501);
+    assert_eq!(with(&[fin, fin, there(FIN | ACK, 102, 501)]), "S2 ShAFF 1 0 0 source");
+}
+
+#[test]
+fn gaps_retransmissions_and_windows_are_letters_at_powers_of_ten() {
+    let opened = [there(SYN, 100, 0), back(SYN | ACK, 500, 101), there(ACK, 101, 501)];
+    let with = |more: &[Sent]| conn(&[&opened[..], more].concat());
+    let data = |at: u32| Sent { payload_bytes: 10, ..there(ACK, 101 + at, 501) };
+    let acks = |at: u32| back(ACK, 501, 101 + at);
+    assert_eq!(with(&[data(0), data(20), acks(30)]), "S1 ShADaG 30 0 10 source");
+    assert_eq!(with(&[data(0), data(20), data(10), acks(30)]), "S1 ShADTa 30 0 0 source");
+    assert_eq!(with(&[data(0), data(20), data(40), acks(50)]), "S1 ShADaG 50 0 20 source");
+    // More blocks than are kept: what lies between the last ones counts as captured.
+    let many: Vec<Sent> = (1..20).map(|nth| data(20 * nth)).chain([acks(390)]).collect();
+    assert!(with(&many).starts_with("S1 ShADaG 390 0 "), "{}", with(&many));
+    let again: Vec<Sent> = [data(0); 11].into_iter().chain([acks(10)]).collect();
+    assert_eq!(with(&again), "S1 ShADTTa 10 0 0 source");
+    let closed = Sent { window: 0, ..acks(10) };
+    assert_eq!(with(&[data(0), closed, closed]), "S1 ShADaw 10 0 0 source");
+    // Sequence numbers wrap.
+    let near = [there(SYN, u32::MAX - 4, 0), back(SYN | ACK, 500, u32::MAX - 3)];
+    let after = Sent { payload_bytes: 10, ..there(ACK, u32::MAX - 3, 501) };
+    assert_eq!(conn(&[near[0], near[1], after, back(ACK, 501, 6)]), "S1 ShDa 10 0 0 source");
+}
