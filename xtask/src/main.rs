@@ -53,7 +53,7 @@ const USAGE: &str = "usage: cargo xtask <verb>
            NFStream: round-trips [FOLDER…]
   live     send packets through veth pairs to replay --iface and through bridge, and count them (as
            root): live [bridge | faults | --short]
-  owners   compare records with what the tests of Suricata expect of their captures: owners FOLDER…
+  owners   compare records with what Zeek's and Suricata's tests expect of their captures: owners FOLDER…
   packages package all crates, and run the examples against the packages, outside the workspace
   release  check everything and make the files of a release: archive, .deb, bill of materials, checksums
   soak     run the engine for a billion packets, counters exact and memory flat: soak [--packets N],
