@@ -193,6 +193,12 @@ impl Accounted {
         self.seen == [0, 0]
     }
 
+    /// Ends the record and its connection. Returns the first state of the next.
+    pub(crate) fn end_connection(&mut self) -> Self {
+        self.mark(SplitReason::NewConnection);
+        Self::default()
+    }
+
     /// Returns the first state of the flow's next record: the connection and its direction, without
     /// packets.
     pub(super) fn carried(&self) -> Self {

@@ -24,7 +24,7 @@ use flowloom_record::{Group, GroupSet};
 
 pub use flow::MeterFlow;
 
-use crate::accounting::fields::{Conn, FieldMemory, FieldStore};
+use crate::accounting::fields::{Conn, FieldMemory, FieldStore, Fields as _};
 use crate::accounting::{Accounting, SplitReason};
 use crate::firewall::{Firewall, FirewallFlow};
 use crate::l7_filter::{L7Filter, L7Flow};
@@ -151,7 +151,9 @@ impl App for Meter {
 
     #[inline]
     fn next_record(&self, packet: &PacketView<'_>, flow: &mut MeterFlow) -> Option<MeterFlow> {
-        let record = self.accounting.next_record(packet, &mut flow.record)?;
+        let ended = self.accounting.next_record(packet, &mut flow.record);
+        let is_over = || flow.conn.as_ref().is_some_and(|conn| conn.ends_before(packet));
+        let record = ended.or_else(|| is_over().then(|| flow.record.end_connection()))?;
         let goes_on = flow.record.split_reason() == Some(SplitReason::Active);
         Some(MeterFlow {
             record,

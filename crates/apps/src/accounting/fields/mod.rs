@@ -77,6 +77,13 @@ pub trait Fields: Clone + fmt::Debug + Default + Send + Sync + 'static {
     /// `store`.
     fn on_packet(&mut self, packet: &PacketView<'_>, store: &FieldStore);
 
+    /// Returns whether the record ends before this packet, because the fields are of something that
+    /// is over.
+    #[inline(always)]
+    fn ends_before(&self, _packet: &PacketView<'_>) -> bool {
+        false
+    }
+
     /// Appends one value per column. `way` is the direction of packets from the source.
     fn values(&self, way: Direction, out: &mut Vec<Value>);
 
@@ -125,6 +132,11 @@ impl<A: Fields, B: Fields> Fields for (A, B) {
     fn on_packet_of(&mut self, packet: &PacketView<'_>, asked: GroupSet, store: &FieldStore) {
         self.0.on_packet_of(packet, asked, store);
         self.1.on_packet_of(packet, asked, store);
+    }
+
+    #[inline(always)]
+    fn ends_before(&self, packet: &PacketView<'_>) -> bool {
+        self.0.ends_before(packet) || self.1.ends_before(packet)
     }
 
     fn values(&self, way: Direction, out: &mut Vec<Value>) {
@@ -255,7 +267,9 @@ impl<F: Fields> App for DetailedAccounting<F> {
 
     #[inline(always)]
     fn next_record(&self, packet: &PacketView<'_>, flow: &mut Detailed<F>) -> Option<Detailed<F>> {
-        let record = self.accounting.next_record(packet, &mut flow.record)?;
+        let ended = self.accounting.next_record(packet, &mut flow.record);
+        let record =
+            ended.or_else(|| flow.fields.ends_before(packet).then(|| flow.record.end_connection()))?;
         Some(Detailed { record, fields: F::default() })
     }
 }

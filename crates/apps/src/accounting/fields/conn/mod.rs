@@ -195,6 +195,10 @@ impl Fields for Conn {
         self.connection.get_or_insert_with(|| Connection::of_first(packet)).take(packet);
     }
 
+    fn ends_before(&self, packet: &PacketView<'_>) -> bool {
+        matches!(&self.connection, Some(Connection { protocol: Protocol::Tcp(tcp), .. }) if tcp.is_over(packet.time_ns))
+    }
+
     fn values(&self, way: Direction, out: &mut Vec<Value>) {
         let Some(connection) = &self.connection else {
             out.extend(Self::COLUMNS.iter().map(|_| Value::None));

@@ -11,6 +11,8 @@ use crate::accounting::connection::{ACK, FIN, RST, SYN, Segment};
 
 /// A larger jump of a SYN or an RST is not believed.
 const JUMP_MAX: i64 = 1 << 20;
+/// Zeek ends an attempt without an answer after this time.
+const ATTEMPT_NS: u64 = 5_000_000_000;
 
 /// Both ends, the originator first.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +23,8 @@ pub(super) struct TcpConnection {
     /// Ends that have sent a packet.
     seen: [bool; 2],
     missed_bytes: u64,
+    /// When the originator sent its first SYN.
+    attempt_ns: Option<u64>,
 }
 
 impl TcpConnection {
@@ -52,6 +56,9 @@ impl TcpConnection {
         let acknowledged =
             if is_ack { self.acknowledge(other, segment.acknowledgement, is_rst) } else { 0 };
         self.advance(at, flags, end, payload_bytes, history);
+        if self.ends[at].state == EndState::Inactive && is_syn && is_originator {
+            self.attempt_ns = Some(packet.time_ns);
+        }
         let is_exchanged = self.change(at, flags, &segment, payload_bytes);
         if is_ack {
             let Self { ends, is_partial, missed_bytes, .. } = self;
@@ -214,6 +221,14 @@ impl TcpConnection {
             EndState::Reset => {}
         }
         is_exchanged
+    }
+
+    /// Returns whether the connection is an attempt that has had no answer in time.
+    pub(super) fn is_over(&self, now_ns: u64) -> bool {
+        let [originator, responder] = [self.ends[0].state, self.ends[1].state];
+        matches!(originator, EndState::SynSent | EndState::SynAckSent)
+            && responder == EndState::Inactive
+            && self.attempt_ns.is_some_and(|begun_ns| now_ns.saturating_sub(begun_ns) > ATTEMPT_NS)
     }
 
     pub(super) fn bytes(&self, of_originator: bool) -> u64 {

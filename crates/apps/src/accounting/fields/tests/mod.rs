@@ -279,3 +279,28 @@ fn gaps_retransmissions_and_windows_are_letters_at_powers_of_ten() {
     let after = Sent { payload_bytes: 10, ..there(ACK, u32::MAX - 3, 501) };
     assert_eq!(conn(&[near[0], near[1], after, back(ACK, 501, 6)]), "S1 ShDa 10 0 0 source");
 }
+
+#[test]
+fn an_attempt_without_an_answer_ends_after_five_seconds() {
+    let states = |packets: &[Sent]| {
+        let mut app = DetailedAccounting::<Conn>::default();
+        let (mut shown, mut open) = (Vec::new(), Detailed::<Conn>::default());
+        let state = |flow: &Detailed<Conn>| {
+            let mut values = Vec::new();
+            flow.fields.values(Direction::LowToHigh, &mut values);
+            values[0].to_string()
+        };
+        each(packets, |view| {
+            if let Some(next) = app.next_record(view, &mut open) {
+                shown.push(state(&std::mem::replace(&mut open, next)));
+            }
+            app.on_packet(view, &mut open);
+        });
+        shown.push(state(&open));
+        shown.join(" ")
+    };
+    let syn = there(SYN, 100, 0);
+    assert_eq!(states(&[syn, syn.at(3), syn.at(5), there(ACK, 101, 501).at(6)]), "S0 OTH");
+    let answered = [syn, back(SYN | ACK, 500, 101).at(4), there(ACK, 101, 501).at(60)];
+    assert_eq!(states(&answered), "S1");
+}
