@@ -114,7 +114,8 @@ fn without_timeouts_a_flow_is_one_record_that_the_input_ends() {
 #[test]
 fn records_have_the_time_stamps_of_their_packets_in_every_layout() {
     let folder = Folder::new();
-    // Seconds and ports. The clock of the capture is set back, one stamp is of 2106, one packet late.
+    // Seconds and ports. The clock of the capture is set back, one stamp is of 2106, one packet
+    // late.
     let packets = [(1000, 7), (1001, 7), (u32::MAX, 8), (1002, 9), (1002, 7), (1001, 9), (1003, 8)];
     let after = [(200, 7), (201, 5), (202, 5), (203, 5), (202, 5), (204, 7)];
     let packets = [&packets[..], &after].concat();

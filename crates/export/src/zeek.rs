@@ -45,11 +45,11 @@ const FIELDS: [(&str, &str); 22] = [
 
 /// Writes records as a Zeek `conn.log`, with tabs between fields.
 ///
-/// State, history and bytes are those of the columns of the group `conn`, and the ends are exchanged
-/// where these say that the destination is the originator. Without them, history and bytes are
-/// unset, and the state follows from the flags of both sides. `service` follows from fields of
-/// payload, or else from the protocol label. Fields that records do not have are unset (`-`) or
-/// empty: which hosts are local, and the connections of tunnels.
+/// State, history and bytes are those of the columns of the group `conn`, and the ends are
+/// exchanged where these say that the destination is the originator. Without them, history and
+/// bytes are unset, and the state follows from the flags of both sides. `service` follows from
+/// fields of payload, or else from the protocol label. Fields that records do not have are unset
+/// (`-`) or empty: which hosts are local, and the connections of tunnels.
 #[derive(Debug)]
 pub struct ZeekWriter<W> {
     out: W,

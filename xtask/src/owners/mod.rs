@@ -36,7 +36,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     while let Some(word) = words.next() {
         match word.as_str() {
             "--flowloom" => {
-                program = Some(PathBuf::from(words.next().context("--flowloom needs a program")?))
+                program = Some(PathBuf::from(words.next().context("--flowloom needs a program")?));
             }
             option if option.starts_with('-') => bail!("unknown option {option}\n{USAGE}"),
             folder => folders.push(PathBuf::from(folder)),
@@ -64,10 +64,10 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
 #[derive(Debug, Default)]
 struct Scores {
     /// Rows of the baselines that were compared.
-    rows: usize,
+    rows: u32,
     /// Columns with their goals in per cent, in the order of the output.
     columns: Vec<(&'static str, f64)>,
-    equal: BTreeMap<&'static str, usize>,
+    equal: BTreeMap<&'static str, u32>,
     /// Rows without a record, and values that differ, by reason.
     differences: BTreeMap<&'static str, Vec<String>>,
 }
@@ -83,7 +83,7 @@ impl Scores {
         let mut is_enough = true;
         for &(column, goal) in &self.columns {
             let equal = self.equal.get(column).copied().unwrap_or(0);
-            let share = 100.0 * equal as f64 / self.rows as f64;
+            let share = 100.0 * f64::from(equal) / f64::from(self.rows);
             is_enough &= share >= goal;
             println!("  {column:<14} {equal} of {} ({share:.1} %, goal {goal} %)", self.rows);
         }

@@ -156,8 +156,8 @@ fn both_fins_close_and_the_last_acknowledgement_belongs_to_them() {
     let closing = [there(FIN | ACK, 101, 501), back(FIN | ACK, 501, 102), there(ACK, 102, 502)];
     assert_eq!(closed(&after_handshake(&closing)), [Some(EndReason::Fin)]);
     assert_eq!(closed(&after_handshake(&closing[..1])), [None]);
-    // An RST behind the last acknowledgement, even a minute later, in its place, or before the FIN of
-    // the other side.
+    // An RST behind the last acknowledgement, even a minute later, in its place, or before the FIN
+    // of the other side.
     let (fin, other) = (closing[0], closing[1]);
     for more in [
         vec![fin, other, closing[2], back(RST, 502, 0).at(60)],

@@ -66,8 +66,8 @@ pub(crate) struct ReplayResult {
     pub(crate) flows_expired: u64,
     /// Records of ended flows that were discarded because there were too many.
     pub(crate) records_forgotten: u64,
-    /// Records with a packet whose time stamp is before that of an earlier packet: `times_back` says
-    /// how many. Absent if the records have no times of accounting.
+    /// Records with a packet whose time stamp is before that of an earlier packet: `times_back`
+    /// says how many. Absent if the records have no times of accounting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) records_times_back: Option<u64>,
     /// Texts and collected bytes of additional fields that were dropped for lack of memory; these

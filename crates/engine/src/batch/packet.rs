@@ -9,8 +9,8 @@
 //!  wire      32 bits   bytes on the wire
 //! ```
 //!
-//! A [`PacketDescriptor`] adds the packet's time stamp and the results of the decoder. A worker therefore decodes nothing, and
-//! reads packet bytes only if its application does.
+//! A [`PacketDescriptor`] adds the packet's time stamp and the results of the decoder. A worker
+//! therefore decodes nothing, and reads packet bytes only if its application does.
 
 use flowloom_cpu::prefetch;
 use flowloom_flow_key::TableHash;

@@ -60,7 +60,7 @@ pub(super) struct TcpEnd {
     /// The number up to which data was captured or is missed, and the blocks behind it.
     received: i64,
     blocks: [(i64, i64); BLOCKS_MAX],
-    block_count: u8,
+    block_count: usize,
 }
 
 impl Default for TcpEnd {
@@ -111,7 +111,9 @@ impl TcpEnd {
 
     fn near(&self, number: u32, known: i64) -> i64 {
         let place = number.wrapping_sub(self.start);
-        known + i64::from(place.wrapping_sub(known as u32).cast_signed())
+        // The low 32 bits of the known number are its place in the sequence space.
+        let low = u32::try_from(known.rem_euclid(1 << 32)).unwrap_or_default();
+        known + i64::from(place.wrapping_sub(low).cast_signed())
     }
 
     pub(super) fn acknowledge(&mut self, number: i64) {
@@ -130,8 +132,8 @@ impl TcpEnd {
         self.fin = Some(number);
     }
 
-    /// Adds a letter of a kind of packet. The further ones of SYN, FIN and RST have letters if their
-    /// numbers differ from the last.
+    /// Adds a letter of a kind of packet. The further ones of SYN, FIN and RST have letters if
+    /// their numbers differ from the last.
     pub(super) fn note(
         &mut self,
         kind: u8,
@@ -173,7 +175,7 @@ impl TcpEnd {
         if begin >= end {
             return;
         }
-        let count = usize::from(self.block_count);
+        let count = self.block_count;
         if begin <= self.received {
             self.received = end;
         } else {
@@ -192,7 +194,7 @@ impl TcpEnd {
 
     /// Removes the blocks that follow without a gap.
     fn deliver(&mut self) {
-        let count = usize::from(self.block_count);
+        let count = self.block_count;
         let whole = self.blocks[..count].iter().take_while(|block| {
             let follows = block.0 <= self.received;
             if follows {
@@ -202,7 +204,7 @@ impl TcpEnd {
         });
         let whole = whole.count();
         self.blocks.copy_within(whole..count, 0);
-        self.block_count -= whole as u8;
+        self.block_count -= whole;
     }
 
     /// Passes each gap in the data up to an acknowledgement to `missed`, as its length.

@@ -1,8 +1,8 @@
 //! State, history and payload of a connection, as Zeek's `conn.log` has them.
 //!
 //! The rules are those of Zeek's TCP analyzer: two endpoints, each with a state that its own flags
-//! and the other's state determine, sequence numbers relative to the first, and a history of letters
-//! in upper case for the originator.
+//! and the other's state determine, sequence numbers relative to the first, and a history of
+//! letters in upper case for the originator.
 
 mod endpoint;
 mod ports;
@@ -50,6 +50,7 @@ struct Connection {
     history: History,
 }
 
+#[expect(clippy::large_enum_variant, reason = "a flow is allocated once, with its fields")]
 #[derive(Clone, Debug)]
 enum Protocol {
     Tcp(TcpConnection),

@@ -89,19 +89,19 @@ impl TcpConnection {
     fn begin(&mut self, at: usize, flags: u16, segment: &Segment, payload_bytes: u32) {
         let end = &mut self.ends[at];
         let is_syn = flags & SYN != 0;
-        let numbers = numbers(flags, payload_bytes);
-        match end.state {
-            EndState::Inactive if is_syn => end.begin(segment.sequence, numbers),
+        if end.state == EndState::Inactive && !is_syn {
             // As if there had been a SYN.
-            EndState::Inactive => end.begin(segment.sequence.wrapping_sub(1), 1),
-            EndState::SynSent | EndState::SynAckSent if is_syn && !end.is_start(segment.sequence) => {
-                end.begin(segment.sequence, numbers);
-            }
-            EndState::Established | EndState::Partial if is_syn => end.begin(segment.sequence, numbers),
-            EndState::Reset if is_syn && end.previous == EndState::Inactive => {
-                end.begin(segment.sequence, numbers);
-            }
-            _ => {}
+            end.begin(segment.sequence.wrapping_sub(1), 1);
+            return;
+        }
+        let is_believed = match end.state {
+            EndState::Inactive | EndState::Established | EndState::Partial => true,
+            EndState::SynSent | EndState::SynAckSent => !end.is_start(segment.sequence),
+            EndState::Reset => end.previous == EndState::Inactive,
+            EndState::Closed => false,
+        };
+        if is_syn && is_believed {
+            end.begin(segment.sequence, numbers(flags, payload_bytes));
         }
     }
 
@@ -156,8 +156,8 @@ impl TcpConnection {
         }
     }
 
-    /// Changes the states of the ends. Returns whether their roles were exchanged: a SYN follows its
-    /// answer, which was captured before it.
+    /// Changes the states of the ends. Returns whether their roles were exchanged: a SYN follows
+    /// its answer, which was captured before it.
     fn change(&mut self, at: usize, flags: u16, segment: &Segment, payload_bytes: u32) -> bool {
         let (is_originator, is_ack) = (at == 0, flags & ACK != 0);
         let [first, second] = &mut self.ends;
@@ -255,13 +255,8 @@ impl TcpConnection {
                     "RSTR"
                 }
             }
-            (Reset, state) if is_silent(state) => {
-                if is_syn_and_reset(history) {
-                    "RSTOS0"
-                } else {
-                    "OTH"
-                }
-            }
+            (Reset, state) if is_silent(state) && is_syn_and_reset(history) => "RSTOS0",
+            (Reset, state) if is_silent(state) => "OTH",
             (Reset, _) => "RSTO",
             (Closed, Closed) => "SF",
             (Closed, state) => {
