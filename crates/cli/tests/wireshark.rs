@@ -114,12 +114,16 @@ fn ns(epoch: &str) -> Option<u64> {
 fn records_of_real_captures_have_packets_bytes_and_times_of_wiresharks_conversations() {
     let (mut compared, mut differ) = (0, Vec::new());
     for path in captures() {
-        let columns = [&["frame.time_epoch", "frame.len", "tcp.stream", "udp.stream"][..], &ENDS].concat();
+        let columns =
+            [&["frame.time_epoch", "frame.len", "tcp.stream", "udp.stream"][..], &ENDS, &["tcp.flags"]];
+        let columns = columns.concat();
         // An ICMP error shows the conversation that it concerns, but belongs to none.
         let options = ["-o", "ip.defragment:FALSE", "-o", "tcp.desegment_tcp_streams:FALSE"];
         let options = [&options[..], &["-Y", "not icmp and not icmpv6"]].concat();
         let Some(rows) = tshark(&path, &options, &columns) else { continue };
-        let mut streams: BTreeMap<(bool, String), ([End; 2], Sums)> = BTreeMap::new();
+        let mut streams: BTreeMap<(bool, String, u32), ([End; 2], Sums)> = BTreeMap::new();
+        // How often a SYN came behind an RST, by stream of TCP: then another connection begins.
+        let mut openings: BTreeMap<String, (bool, u32)> = BTreeMap::new();
         for row in &rows {
             let time_ns = ns(&row[0]).unwrap_or(0);
             let is_tcp = !row[2].is_empty();
@@ -127,8 +131,17 @@ fn records_of_real_captures_have_packets_bytes_and_times_of_wiresharks_conversat
             let (Some(mut ends), false) = (ends(&row[4..]), stream.is_empty()) else { continue };
             let way = usize::from(ends[0] > ends[1]);
             ends.sort();
+            let (is_reset, opening) =
+                openings.entry(if is_tcp { stream.clone() } else { String::new() }).or_default();
+            let flags =
+                row.last().and_then(|flags| u16::from_str_radix(flags.strip_prefix("0x")?, 16).ok());
+            let flags = flags.unwrap_or_default();
+            if flags & 0x12 == 2 && std::mem::take(is_reset) {
+                *opening += 1;
+            }
+            *is_reset |= flags & 4 != 0;
             let (_, sums) = streams
-                .entry((is_tcp, stream.clone()))
+                .entry((is_tcp, stream.clone(), *opening))
                 .or_insert_with(|| (ends, Sums { first_ns: time_ns, ..Sums::default() }));
             sums.first_ns = sums.first_ns.min(time_ns);
             sums.last_ns = sums.last_ns.max(time_ns);
@@ -136,7 +149,7 @@ fn records_of_real_captures_have_packets_bytes_and_times_of_wiresharks_conversat
             sums.bytes[way] += row[1].parse::<u64>().unwrap();
         }
         let mut theirs: Vec<_> =
-            streams.into_iter().map(|((is_tcp, _), (ends, sums))| (is_tcp, ends, sums)).collect();
+            streams.into_iter().map(|((is_tcp, ..), (ends, sums))| (is_tcp, ends, sums)).collect();
         theirs.sort();
         let of = |record: &Value| {
             let mut ends = record_ends(record);
