@@ -25,8 +25,8 @@ const USAGE: &str = "usage: cargo xtask owners FOLDER… [--flowloom PROGRAM]
 
   --flowloom   instead of a build in the dev profile";
 
-/// Runs the comparison that fits each folder. Fails if a share is below its goal. Filters of Suricata
-/// that do not hold for a known reason are shown, and do not count.
+/// Runs the comparison that fits each folder. Fails if a share is below its goal. Filters of
+/// Suricata that do not hold for a known reason are shown, and do not count.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     if is_help(arguments) {
         return Ok(show(USAGE, arguments));

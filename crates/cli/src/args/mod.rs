@@ -81,8 +81,8 @@ impl Arguments {
     }
 }
 
-/// Says what to do with a file that stands where a command should, and adds the values listed in the
-/// help to an error about a missing argument.
+/// Says what to do with a file that stands where a command should, and adds the values listed in
+/// the help to an error about a missing argument.
 fn explained(mut error: clap::Error, command: &Command, words: &[OsString]) -> clap::Error {
     if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) =
         (error.kind(), error.get(ContextKind::InvalidSubcommand))

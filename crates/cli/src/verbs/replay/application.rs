@@ -1,8 +1,8 @@
 //! The applications of `replay`.
 //!
 //! A [`Role`] knows the types of an application. The default flow table is compiled for each of
-//! them, and the other tables once, for applications [of any type](any_app). All else of a run takes
-//! a role as an [`Application`].
+//! them, and the other tables once, for applications [of any type](any_app). All else of a run
+//! takes a role as an [`Application`].
 
 use flowloom::apps::accounting::fields::FieldMemory;
 use flowloom::apps::{
