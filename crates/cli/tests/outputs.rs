@@ -23,6 +23,22 @@ fn campus() -> String {
 }
 
 #[test]
+fn a_reader_that_has_seen_enough_records_ends_the_run_quietly() {
+    let folder = Folder::new();
+    let input = folder.write("t.pcap", &pcap(20_000));
+    for format in ["csv", "jsonl", "zeek", "ipfix"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flowloom"));
+        command.args(["replay", &input, "--flows", "-", "--flows-format", format]);
+        let mut run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut first = [0; 16];
+        run.stdout.take().unwrap().read_exact(&mut first).unwrap();
+        let output = run.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.as_str()), (Some(0), ""), "{format}");
+    }
+}
+
+#[test]
 fn a_full_disk_leaves_whole_records_and_their_number() {
     let folder = Folder::new();
     let input = folder.write("t.pcap", &pcap(5000));

@@ -30,9 +30,18 @@ impl<W: Write> CsvWriter<W> {
 
     fn begin(&mut self) -> io::Result<()> {
         if !std::mem::replace(&mut self.is_begun, true) {
-            self.out.write_record(self.columns.iter().map(|found| found.column.name))?;
+            let names = self.columns.iter().map(|found| found.column.name);
+            self.out.write_record(names).map_err(of_output)?;
         }
         Ok(())
+    }
+}
+
+/// Returns the error of the output, which has its kind.
+fn of_output(error: ::csv::Error) -> io::Error {
+    match error.into_kind() {
+        ::csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
     }
 }
 
@@ -54,9 +63,9 @@ impl<W: Write + Send> RecordWriter for CsvWriter<W> {
                     &self.value
                 }
             };
-            self.out.write_field(text)?;
+            self.out.write_field(text).map_err(of_output)?;
         }
-        Ok(self.out.write_record(None::<&[u8]>)?)
+        self.out.write_record(None::<&[u8]>).map_err(of_output)
     }
 
     fn flush(&mut self) -> io::Result<()> {
