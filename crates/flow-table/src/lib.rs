@@ -78,7 +78,6 @@
 //! * `papers`: tables for comparisons. `DHash` of [DHASH §III] and `SigHash` of [FLOWNP §4] exist
 //!   for production and as their papers describe them; `baseline` has the tables of lists with
 //!   which the papers compare. Their interfaces may change in any version.
-//! * `serde`: serializes a [`FlowMap`] as a map.
 //! * `std` (default): run-time detection of instruction sets, huge pages, `oracle` and `laws`.
 //!   Without it the crate is `no_std` with `alloc`.
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -410,12 +410,3 @@ fn a_map_crosses_threads() {
     fn crosses<T: Send + Sync>(_: &T) {}
     crosses(&FlowMap::<u32, u32>::new());
 }
-
-#[cfg(feature = "serde")]
-#[test]
-fn a_map_is_a_map_of_a_document() {
-    let map = FlowMap::<u32, _>::from([(1, vec![1, 2]), (2, vec![])]);
-    let text = serde_json::to_string(&map).unwrap();
-    assert_eq!(serde_json::from_str::<FlowMap<u32, Vec<i32>>>(&text).unwrap(), map);
-    assert!(serde_json::from_str::<FlowMap<u32, u32>>("[1]").is_err());
-}

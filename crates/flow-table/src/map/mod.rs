@@ -3,8 +3,6 @@
 mod builder;
 mod entry;
 mod iter;
-#[cfg(feature = "serde")]
-mod serde;
 mod traits;
 
 pub use builder::FlowMapBuilder;
