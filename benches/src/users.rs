@@ -164,7 +164,7 @@ impl FlowStore for FlowMap<FlowId, Arc<Flow>> {
         self.set_now(Tick(now));
         let mut removed = 0;
         loop {
-            let step = FlowMap::expire(self, 64, |_, _| ());
+            let step = FlowMap::expire(self, 64, |_, _, _| ());
             removed += u64::from(step.removed);
             if !step.more {
                 return removed;

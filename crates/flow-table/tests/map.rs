@@ -20,6 +20,8 @@ enum Step {
     Entry(u16, u32),
     RemoveEntry(u16),
     RemoveKey(u16),
+    TryInsert(u16, u32),
+    Disjoint([u16; 3], u32),
     EntryOfKey(u16),
     RetainMultiples(u32),
     ExtractMultiples(u32, usize),
@@ -42,6 +44,8 @@ fn step(keys: u16) -> impl Strategy<Value = Step> {
         8 => (0..keys, any::<u32>()).prop_map(|(key, value)| Step::Entry(key, value)),
         3 => (0..keys).prop_map(Step::RemoveEntry),
         3 => (0..keys).prop_map(Step::RemoveKey),
+        3 => (0..keys, any::<u32>()).prop_map(|(key, value)| Step::TryInsert(key, value)),
+        3 => ([0..keys, 0..keys, 0..keys], any::<u32>()).prop_map(|(keys, by)| Step::Disjoint(keys, by)),
         3 => (0..keys).prop_map(Step::EntryOfKey),
         1 => (2..9_u32).prop_map(Step::RetainMultiples),
         1 => (2..9_u32, 0..9_usize).prop_map(|(of, count)| Step::ExtractMultiples(of, count)),
@@ -120,12 +124,27 @@ fn check(steps: Vec<Step>, mut map: FlowMap<u16, u32>) {
             }
             Step::RemoveEntry(key) => {
                 let own = match map.entry(key) {
-                    Entry::Occupied(entry) => Some(entry.remove()),
+                    Entry::Occupied(entry) if key % 2 == 0 => Some((key, entry.remove())),
+                    Entry::Occupied(entry) => Some(entry.remove_entry()),
                     Entry::Vacant(_) => None,
                 };
                 assert_eq!(own, model.remove_entry(&key));
             }
             Step::RemoveKey(key) => assert_eq!(map.remove_entry(&key), model.remove_entry(&key)),
+            Step::TryInsert(key, value) => {
+                let left = model.contains_key(&key).then_some(value);
+                let mut expected = *model.entry(key).or_insert(value);
+                assert_eq!(map.try_insert(key, value), Ok((&mut expected, left)));
+            }
+            Step::Disjoint([a, b, c], by) => {
+                if a != b && b != c && a != c {
+                    let both = [map.get_disjoint_mut([&a, &b, &c]), model.get_disjoint_mut([&a, &b, &c])];
+                    assert_eq!(both[0], both[1]);
+                    for value in both.into_iter().flatten().flatten() {
+                        *value ^= by;
+                    }
+                }
+            }
             Step::EntryOfKey(key) => {
                 let own = map.entry(key).or_insert_with_key(|key| u32::from(*key) + 1).copied();
                 assert_eq!(own, Ok(*model.entry(key).or_insert_with_key(|key| u32::from(*key) + 1)));
@@ -178,6 +197,20 @@ fn check(steps: Vec<Step>, mut map: FlowMap<u16, u32>) {
     let mut expected: Vec<_> = model.into_iter().collect();
     expected.sort_unstable();
     assert_eq!(flows, expected);
+    assert!(map.flows().all(|flow| {
+        map.id_of(flow.key) == Some(flow.id)
+            && map.get_by_id(flow.id) == Some(flow.value)
+            && map.last_seen(flow.id) == Some(flow.last_seen)
+    }));
+    assert_eq!(map.flows().len(), expected.len());
+    let copies = [map.clone(), map.clone()];
+    let [keys, values] = copies;
+    let mut parts = (keys.into_keys().collect::<Vec<_>>(), values.into_values().collect::<Vec<_>>());
+    parts.0.sort_unstable();
+    parts.1.sort_unstable();
+    let mut expected_values: Vec<_> = expected.iter().map(|(_, value)| *value).collect();
+    expected_values.sort_unstable();
+    assert_eq!(parts, (expected.iter().map(|(key, _)| *key).collect(), expected_values));
     let mut owned: Vec<_> = map.into_iter().collect();
     owned.sort_unstable();
     assert_eq!(owned, expected);
@@ -351,18 +384,39 @@ fn only_calls_of_packets_renew_a_flow() {
     assert_eq!(map.last_seen(id), Some(Tick(90)));
     let mut gone = Vec::new();
     map.set_now(Tick(150));
-    let expired = map.expire(100, |key, ()| gone.push(key));
+    let all: HashMap<_, _> = map.flows().map(|flow| (flow.id, *flow.key)).collect();
+    let expired = map.expire(100, |id, key, ()| {
+        assert_eq!(all[&id], key);
+        gone.push(key);
+    });
     gone.sort_unstable();
     assert_eq!((gone, expired.removed, map.len()), (vec![0, 1], 2, 7));
     assert!(map.set_class(id, long));
     let mut copy = map.clone();
     for map in [&mut map, &mut copy] {
         map.set_now(Tick(1000));
-        map.expire(100, |_, ()| {});
+        map.expire(100, |_, _, ()| {});
         let mut left: Vec<_> = map.keys().copied().collect();
         left.sort_unstable();
         assert_eq!(left, [7, 8], "classes and times are cloned");
     }
+}
+
+#[test]
+fn disjoint_references_count_as_seen_and_never_alias() {
+    let mut map = FlowMap::builder().flows(2).build().unwrap();
+    for key in 0..20_u32 {
+        map.insert(key, key).unwrap();
+    }
+    assert!(map.stats().segments > 1);
+    map.set_now(Tick(9));
+    let keys: [u32; 6] = [19, 3, 77, 0, 5, 18];
+    let found = map.get_disjoint_mut(keys.each_ref());
+    assert_eq!(found.map(|value| value.copied()), keys.map(|key| (key < 20).then_some(key)));
+    assert_eq!(map.flows().filter(|flow| flow.last_seen == Tick(9)).count(), 5);
+    assert_eq!(map.get_disjoint_mut([&77, &77]), [None, None]);
+    let twice = std::panic::AssertUnwindSafe(|| map.get_disjoint_mut([&3, &4, &3]).len());
+    assert!(std::panic::catch_unwind(twice).is_err());
 }
 
 #[test]

@@ -145,7 +145,7 @@ impl Subject for FlowMap<u64, Value> {
     }
 
     fn expire(&mut self, budget: u32, gone: &mut Vec<(u64, Value)>) -> Expired {
-        self.expire(budget, |key, value| gone.push((key, value)))
+        self.expire(budget, |_, key, value| gone.push((key, value)))
     }
 
     fn all(&self) -> Vec<(u64, Value)> {

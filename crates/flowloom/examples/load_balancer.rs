@@ -45,7 +45,7 @@ impl Balancer {
     /// Forgets connections that ended, and removes backends that drained and have none left.
     fn tick(&mut self, second: u64) {
         self.connections.set_now(Tick(second));
-        self.connections.expire(10_000, |_, backend| {
+        self.connections.expire(10_000, |_, _, backend| {
             *self.load.entry(backend).or_default() -= 1;
         });
         let drained = |id| self.load.get(&id).is_none_or(|count| *count == 0);

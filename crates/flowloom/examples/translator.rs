@@ -32,7 +32,7 @@ impl Nat {
     fn outbound(&mut self, frame: &mut [u8], second: u64) -> Option<()> {
         self.out.set_now(Tick(second));
         let Self { out, back, free } = self;
-        out.expire(16, |tuple, port| {
+        out.expire(16, |_, tuple, port| {
             back.remove(&answer(tuple, port));
             free.push(port);
         });

@@ -390,6 +390,7 @@ pub struct SlotWalkMut<'a, T> {
 
 impl<'a, T> SlotWalkMut<'a, T> {
     /// Returns the value of a cell; `None` if the cell is vacant or the walk has passed it.
+    #[inline(always)]
     pub fn take(&mut self, index: u32) -> Option<&'a mut T> {
         let cell = self.cells.nth(index.checked_sub(self.next)? as usize)?;
         self.next = index + 1;

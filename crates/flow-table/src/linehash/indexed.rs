@@ -189,7 +189,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     }
 
     fn next_linked(&self, slot: u32) -> u32 {
-        self.taken().next(slot)
+        self.next_taken(slot)
     }
 
     fn visit_rivals(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {

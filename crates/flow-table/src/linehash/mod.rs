@@ -34,7 +34,7 @@ pub mod table;
 mod walk;
 
 pub use table::{LineHash, LineHashConfig};
-pub(crate) use walk::FlowsMut;
+pub(crate) use walk::{Flows, FlowsMut};
 
 /// A table of ids without values, for states that the caller keeps in an array of
 /// [`slot_count`](crate::FlowTable::slot_count) elements, indexed by [`slot`](crate::FlowId::slot).

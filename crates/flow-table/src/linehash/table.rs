@@ -10,10 +10,10 @@ use super::config::LINES_PER_LIST;
 pub use super::config::LineHashConfig;
 use super::lanes::Empty;
 use super::layout::{
-    AWAY, Counts, DISPLACED_MAX, Filter, LANES, Line, Place, STASH_BIT, STASHED, Way, filter_bit,
-    lane_to_take, place_of, state_of,
+    ALL_LANES, AWAY, Counts, DISPLACED_MAX, Filter, LANES, Line, Place, STASH_BIT, STASHED, Way,
+    filter_bit, lane_to_take, place_of, state_of,
 };
-use super::walk::{FlowsMut, TakenLanes};
+use super::walk::{Flows, FlowsMut, TakenSlots};
 use crate::arch::{Backend, Kernel, Lanes};
 use crate::conflict::ConflictLists;
 use crate::error::{BuildError, check_size};
@@ -331,17 +331,35 @@ impl<K: TableKey, V> Kernel for FindAnywhere<'_, K, V> {
 }
 
 impl<K: TableKey, V> LineHash<K, V> {
-    /// Returns the taken lanes.
-    pub(super) fn taken(&self) -> TakenLanes<'_> {
-        TakenLanes { lines: &self.lines, backend: self.backend, pool_start: self.pool_start }
+    /// Returns the first slot from `slot` on that may have a flow. All states after those of lanes
+    /// may have one.
+    pub(super) fn next_taken(&self, slot: u32) -> u32 {
+        let mut slot = slot;
+        while slot < self.pool_start {
+            let (line, lane) = place_of(slot);
+            let taken = !self.empty_lanes(line) & ALL_LANES & (u32::MAX << lane);
+            if taken != 0 {
+                return state_of(line, taken.trailing_zeros());
+            }
+            slot = state_of(line + 1, 0);
+        }
+        slot
+    }
+
+    /// Returns all flows.
+    pub(crate) fn flows(&self) -> Flows<'_, K, V> {
+        let Self { lines, backend, pool_start, states, .. } = self;
+        let pool = *pool_start..states.slot_count();
+        let slots = TakenSlots { lines: lines.iter(), backend: *backend, taken: 0, line_end: 0, pool };
+        Flows { slots, states: states.tenants() }
     }
 
     /// Returns all flows, mutably.
     pub(crate) fn flows_mut(&mut self) -> FlowsMut<'_, K, V> {
         let Self { lines, backend, pool_start, states, .. } = self;
-        let slots = states.slot_count();
-        let taken = TakenLanes { lines, backend: *backend, pool_start: *pool_start };
-        FlowsMut { taken, states: states.walk_mut(), slot: 0, slots }
+        let pool = *pool_start..states.slot_count();
+        let slots = TakenSlots { lines: lines.iter(), backend: *backend, taken: 0, line_end: 0, pool };
+        FlowsMut { slots, states: states.walk_mut() }
     }
 
     pub(super) fn empty_lanes(&self, line: u32) -> u32 {

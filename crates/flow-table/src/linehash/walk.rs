@@ -1,57 +1,79 @@
 //! Walks over all flows of a [`LineHash`](super::LineHash), line by line.
 
-use super::lanes::Empty;
-use super::layout::{ALL_LANES, Line, place_of, state_of};
-use crate::arch::Backend;
-use crate::state::slab::TenantsMut;
+use core::ops::Range;
+use core::slice;
 
-/// The lanes that contain a flow.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TakenLanes<'a> {
-    pub(super) lines: &'a [Line],
+use super::lanes::Empty;
+use super::layout::{ALL_LANES, LANES, Line};
+use crate::arch::Backend;
+use crate::state::slab::{State, Tenants, TenantsMut};
+use crate::table::FlowId;
+
+/// The slots that may have a flow, in ascending order: those of taken lanes, and all after them.
+///
+/// A line is compared once, not once per flow.
+#[derive(Clone)]
+pub(super) struct TakenSlots<'a> {
+    pub(super) lines: slice::Iter<'a, Line>,
     pub(super) backend: Backend,
-    pub(super) pool_start: u32,
+    /// The taken lanes of the last line that have not come yet.
+    pub(super) taken: u32,
+    /// The first slot after the last line.
+    pub(super) line_end: u32,
+    /// The slots after those of lanes.
+    pub(super) pool: Range<u32>,
 }
 
-impl TakenLanes<'_> {
-    /// Returns the first slot from `slot` on that may have a flow. All states after those of lanes
-    /// may have one.
-    pub(super) fn next(self, slot: u32) -> u32 {
-        let mut slot = slot;
-        while slot < self.pool_start {
-            let (line, lane) = place_of(slot);
-            let empty = self.backend.run_one(Empty(&self.lines[line as usize]));
-            let taken = !empty & ALL_LANES & (u32::MAX << lane);
-            if taken != 0 {
-                return state_of(line, taken.trailing_zeros());
-            }
-            slot = state_of(line + 1, 0);
+impl Iterator for TakenSlots<'_> {
+    type Item = u32;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<u32> {
+        while self.taken == 0 {
+            let Some(line) = self.lines.next() else { return self.pool.next() };
+            self.taken = !self.backend.run_one(Empty(line)) & ALL_LANES;
+            self.line_end += LANES;
         }
-        slot
+        let lane = self.taken.trailing_zeros();
+        self.taken &= self.taken - 1;
+        Some(self.line_end - LANES + lane)
+    }
+}
+
+/// All flows.
+pub(crate) struct Flows<'a, K, V> {
+    pub(super) slots: TakenSlots<'a>,
+    pub(super) states: Tenants<'a, K, V>,
+}
+
+impl<K, V> Clone for Flows<'_, K, V> {
+    fn clone(&self) -> Self {
+        Self { slots: self.slots.clone(), ..*self }
+    }
+}
+
+impl<'a, K: Eq, V> Iterator for Flows<'a, K, V> {
+    type Item = (FlowId, &'a State<K, V>);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        let Self { slots, states } = self;
+        slots.find_map(|slot| states.state(slot))
     }
 }
 
 /// All flows, with mutable values.
 pub(crate) struct FlowsMut<'a, K, V> {
-    pub(super) taken: TakenLanes<'a>,
+    pub(super) slots: TakenSlots<'a>,
     pub(super) states: TenantsMut<'a, K, V>,
-    pub(super) slot: u32,
-    pub(super) slots: u32,
 }
 
 impl<'a, K, V> Iterator for FlowsMut<'a, K, V> {
     type Item = (&'a K, &'a mut V);
 
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let slot = self.taken.next(self.slot);
-            if slot >= self.slots {
-                return None;
-            }
-            self.slot = slot + 1;
-            if let Some(flow) = self.states.take(slot) {
-                return Some(flow);
-            }
-        }
+        let Self { slots, states } = self;
+        slots.find_map(|slot| states.take(slot))
     }
 }

@@ -19,7 +19,7 @@ use flowloom_flow_key::TableHash;
 /// bytes.entry(7).and_modify(|sum| *sum += 100).or_insert(60)?;
 /// assert_eq!(bytes[&7], 160);
 /// if let Entry::Occupied(entry) = bytes.entry(7) {
-///     assert_eq!(entry.remove(), (7, 160));
+///     assert_eq!(entry.remove(), 160);
 /// }
 /// # Ok::<(), flowloom_flow_table::Full>(())
 /// ```
@@ -169,13 +169,21 @@ impl<'a, K: TableKey, V> OccupiedEntry<'a, K, V> {
         core::mem::replace(self.get_mut(), value)
     }
 
-    /// Removes the flow.
+    /// Removes the flow and returns its value.
     ///
     /// # Panics
     ///
     /// Never.
-    #[must_use = "use `drop` if the flow is not needed"]
-    pub fn remove(self) -> (K, V) {
+    pub fn remove(self) -> V {
+        self.remove_entry().1
+    }
+
+    /// Removes the flow and returns its key and value.
+    ///
+    /// # Panics
+    ///
+    /// Never.
+    pub fn remove_entry(self) -> (K, V) {
         self.table.remove(self.id).expect(THERE)
     }
 }

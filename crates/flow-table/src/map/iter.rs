@@ -4,13 +4,13 @@ use core::fmt;
 use core::iter::FusedIterator;
 
 use super::{FlowMap, Table};
-use crate::segments::FlowsMut;
-use crate::table::{Cursor, FlowTable, TableKey};
+use crate::segments::{self, FlowsMut, Found};
+use crate::table::{Cursor, FlowId, FlowTable, TableKey, Tick};
 
 impl<K: TableKey, V, S> FlowMap<K, V, S> {
     /// Returns all flows.
     pub fn iter(&self) -> Iter<'_, K, V> {
-        Iter { table: &self.table, cursor: Cursor::default(), left: self.len() }
+        Iter { left: self.len(), flows: self.table.flows() }
     }
 
     /// Returns all flows with mutable values; the flows do not count as seen.
@@ -18,9 +18,37 @@ impl<K: TableKey, V, S> FlowMap<K, V, S> {
         IterMut { left: self.len(), flows: self.table.flows_mut() }
     }
 
+    /// Returns all flows with their ids and the times at which they were last seen.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_flow_table::{FlowMap, Tick};
+    /// let mut map: FlowMap<u32, &str> = FlowMap::from([(7, "old")]);
+    /// map.set_now(Tick(5));
+    /// map.insert(8, "new")?;
+    /// let idle = map.flows().filter(|flow| flow.last_seen < map.now());
+    /// let ids: Vec<_> = idle.map(|flow| flow.id).collect();
+    /// assert_eq!(ids, [map.id_of(&7).expect("it was inserted")]);
+    /// # Ok::<(), flowloom_flow_table::Full>(())
+    /// ```
+    pub fn flows(&self) -> Flows<'_, K, V> {
+        Flows(self.iter())
+    }
+
     /// Returns all keys.
     pub fn keys(&self) -> Keys<'_, K, V> {
         Keys(self.iter())
+    }
+
+    /// Returns all keys of the map, which is consumed.
+    pub fn into_keys(self) -> IntoKeys<K, V> {
+        IntoKeys(self.into_iter())
+    }
+
+    /// Returns all values of the map, which is consumed.
+    pub fn into_values(self) -> IntoValues<K, V> {
+        IntoValues(self.into_iter())
     }
 
     /// Returns all values.
@@ -96,25 +124,31 @@ impl<K: TableKey, V, F> fmt::Debug for ExtractIf<'_, K, V, F> {
 /// An iterator over all flows of a map.
 #[must_use = "iterators are lazy and do nothing unless they are used"]
 pub struct Iter<'a, K, V> {
-    table: &'a Table<K, V>,
-    cursor: Cursor,
+    flows: segments::Flows<'a, K, V>,
     left: usize,
 }
 
 impl<K, V> Clone for Iter<'_, K, V> {
     fn clone(&self) -> Self {
-        Self { ..*self }
+        Self { flows: self.flows.clone(), ..*self }
+    }
+}
+
+impl<'a, K: TableKey, V> Iter<'a, K, V> {
+    #[inline]
+    fn next_flow(&mut self) -> Option<Found<'a, K, V>> {
+        let flow = self.flows.next()?;
+        self.left -= 1;
+        Some(flow)
     }
 }
 
 impl<'a, K: TableKey, V> Iterator for Iter<'a, K, V> {
     type Item = (&'a K, &'a V);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let (id, next) = self.table.next_live(self.cursor)?;
-        self.cursor = next;
-        self.left -= 1;
-        self.table.flow(id)
+        self.next_flow().map(|flow| (&flow.state.key, &flow.state.value))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -132,6 +166,7 @@ pub struct IterMut<'a, K, V> {
 impl<'a, K: TableKey, V> Iterator for IterMut<'a, K, V> {
     type Item = (&'a K, &'a mut V);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let flow = self.flows.next()?;
         self.left -= 1;
@@ -191,6 +226,16 @@ impl<K: TableKey, V> Iterator for IntoIter<K, V> {
     }
 }
 
+/// An iterator over all keys of a consumed map.
+#[derive(Debug)]
+#[must_use = "iterators are lazy and do nothing unless they are used"]
+pub struct IntoKeys<K, V>(IntoIter<K, V>);
+
+/// An iterator over all values of a consumed map.
+#[derive(Debug)]
+#[must_use = "iterators are lazy and do nothing unless they are used"]
+pub struct IntoValues<K, V>(IntoIter<K, V>);
+
 impl<K: TableKey, V, S> IntoIterator for FlowMap<K, V, S> {
     type Item = (K, V);
     type IntoIter = IntoIter<K, V>;
@@ -218,6 +263,25 @@ impl<'a, K: TableKey, V, S> IntoIterator for &'a mut FlowMap<K, V, S> {
     }
 }
 
+/// A flow of a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Flow<'a, K, V> {
+    /// Its id.
+    pub id: FlowId,
+    /// Its key.
+    pub key: &'a K,
+    /// Its value.
+    pub value: &'a V,
+    /// The time at which it was last seen.
+    pub last_seen: Tick,
+}
+
+/// An iterator over all flows of a map, with their ids and times.
+#[derive(Clone, Debug)]
+#[must_use = "iterators are lazy and do nothing unless they are used"]
+pub struct Flows<'a, K, V>(Iter<'a, K, V>);
+
 /// An iterator over all keys of a map.
 #[derive(Clone, Debug)]
 #[must_use = "iterators are lazy and do nothing unless they are used"]
@@ -234,12 +298,13 @@ pub struct Values<'a, K, V>(Iter<'a, K, V>);
 pub struct ValuesMut<'a, K, V>(IterMut<'a, K, V>);
 
 macro_rules! part {
-    ($name:ident, $item:ty, $pick:tt) => {
-        impl<'a, K: TableKey, V> Iterator for $name<'a, K, V> {
+    ($name:ident $(<$life:lifetime>)?, $item:ty, $next:ident, $pick:expr) => {
+        impl<$($life,)? K: TableKey, V> Iterator for $name<$($life,)? K, V> {
             type Item = $item;
 
+            #[inline]
             fn next(&mut self) -> Option<$item> {
-                self.0.next().map(|flow| flow.$pick)
+                self.0.$next().map($pick)
             }
 
             fn size_hint(&self) -> (usize, Option<usize>) {
@@ -249,21 +314,27 @@ macro_rules! part {
     };
 }
 
-part!(Keys, &'a K, 0);
-part!(Values, &'a V, 1);
-part!(ValuesMut, &'a mut V, 1);
+part!(Flows<'a>, Flow<'a, K, V>, next_flow, |flow| Flow {
+    id: flow.id(),
+    key: &flow.state.key,
+    value: &flow.state.value,
+    last_seen: flow.state.last_seen,
+});
+part!(Keys<'a>, &'a K, next, |(key, _)| key);
+part!(Values<'a>, &'a V, next, |(_, value)| value);
+part!(ValuesMut<'a>, &'a mut V, next, |(_, value)| value);
+part!(IntoKeys, K, next, |(key, _)| key);
+part!(IntoValues, V, next, |(_, value)| value);
 
 macro_rules! exact {
-    ($($name:ident)*) => {$(
-        impl<K: TableKey, V> ExactSizeIterator for $name<'_, K, V> {}
-        impl<K: TableKey, V> FusedIterator for $name<'_, K, V> {}
+    ($($name:ident $(<$life:lifetime>)?)*) => {$(
+        impl<K: TableKey, V> ExactSizeIterator for $name<$($life,)? K, V> {}
+        impl<K: TableKey, V> FusedIterator for $name<$($life,)? K, V> {}
     )*};
 }
 
-exact!(Iter IterMut Drain Keys Values ValuesMut);
-
-impl<K: TableKey, V> ExactSizeIterator for IntoIter<K, V> {}
-impl<K: TableKey, V> FusedIterator for IntoIter<K, V> {}
+exact!(Iter<'_> IterMut<'_> Drain<'_> Flows<'_> Keys<'_> Values<'_> ValuesMut<'_>);
+exact!(IntoIter IntoKeys IntoValues);
 
 impl<K, V> fmt::Debug for Iter<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

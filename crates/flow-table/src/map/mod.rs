@@ -7,7 +7,9 @@ mod traits;
 
 pub use builder::FlowMapBuilder;
 pub use entry::{Entry, OccupiedEntry, VacantEntry};
-pub use iter::{Drain, ExtractIf, IntoIter, Iter, IterMut, Keys, Values, ValuesMut};
+pub use iter::{
+    Drain, ExtractIf, Flow, Flows, IntoIter, IntoKeys, IntoValues, Iter, IterMut, Keys, Values, ValuesMut,
+};
 
 use alloc::boxed::Box;
 use core::hash::{BuildHasher, Hash};
@@ -77,7 +79,7 @@ type Table<K, V> = Growing<K, V, LineHash<K, V>, Build<K, V>>;
 /// let mut ports = FlowMap::builder().max_flows(10_000).timeout(300).build()?;
 /// ports.insert(Inside { address: 7, port: 1024 }, 50_000_u16)?;
 /// ports.set_now(Tick(1000));
-/// ports.expire(64, |inside, port| println!("{inside:?} gives port {port} back"));
+/// ports.expire(64, |_, inside, port| println!("{inside:?} gives port {port} back"));
 /// assert!(ports.is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -222,6 +224,29 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         Some(old)
     }
 
+    /// Inserts a value unless the key has one. Returns the value of the key, and `None` if this
+    /// call inserted it, or else the value that was not inserted. The flow counts as seen.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Refused`] in the cases in which [`insert`](FlowMap::insert) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_flow_table::FlowMap;
+    /// let mut names = FlowMap::new();
+    /// assert_eq!(names.try_insert(7, "first")?, (&mut "first", None));
+    /// assert_eq!(names.try_insert(7, "second")?, (&mut "first", Some("second")));
+    /// # Ok::<(), flowloom_flow_table::Full>(())
+    /// ```
+    pub fn try_insert(&mut self, key: K, value: V) -> Result<(&mut V, Option<V>), Refused<V>> {
+        match self.entry(key) {
+            Entry::Occupied(entry) => Ok((entry.into_mut(), Some(value))),
+            Entry::Vacant(entry) => Ok((entry.insert(value)?, None)),
+        }
+    }
+
     /// Returns the value of a key, creating it if it is missing: find-or-insert in one lookup, for
     /// the packet path.
     ///
@@ -268,6 +293,27 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
             Entry::Occupied(entry) => Ok(entry.into_mut()),
             Entry::Vacant(entry) => entry.insert_or_evict_with(make, policy),
         }
+    }
+
+    /// Returns the values of several keys, mutably, and records that their flows were seen.
+    ///
+    /// # Panics
+    ///
+    /// Panics if two keys are equal and have a flow.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_flow_table::FlowMap;
+    /// let mut map = FlowMap::<_, _>::from([(1, "a"), (2, "b")]);
+    /// if let [Some(first), Some(second), None] = map.get_disjoint_mut([&1, &2, &3]) {
+    ///     core::mem::swap(first, second);
+    /// }
+    /// assert_eq!((map[&1], map[&2]), ("b", "a"));
+    /// ```
+    pub fn get_disjoint_mut<const N: usize>(&mut self, keys: [&K; N]) -> [Option<&mut V>; N] {
+        let ids = keys.map(|key| self.id_of(key));
+        self.table.disjoint_seen(ids, self.now)
     }
 
     /// Returns the entry of a key, which may have a flow or not.
@@ -477,6 +523,11 @@ impl<K: TableKey, V, S> FlowMap<K, V, S> {
         self.table.last_seen(id)
     }
 
+    /// Returns a flow's timeout class.
+    pub fn class_of(&self, id: FlowId) -> Option<TimeoutClass> {
+        self.table.class_of(id)
+    }
+
     /// Moves a flow to another timeout class; the timeout counts from the time at which it was last
     /// seen. Returns whether the flow exists.
     pub fn set_class(&mut self, id: FlowId, class: TimeoutClass) -> bool {
@@ -484,9 +535,9 @@ impl<K: TableKey, V, S> FlowMap<K, V, S> {
     }
 
     /// Removes flows that were not seen for the timeout of their class, and calls `on_flow` with
-    /// each. Examines no more than `budget` flows.
-    pub fn expire(&mut self, budget: u32, mut on_flow: impl FnMut(K, V)) -> Expired {
-        self.table.expire(self.now, budget, &mut |_, key, value| on_flow(key, value))
+    /// the former id, the key and the value of each. Examines no more than `budget` flows.
+    pub fn expire(&mut self, budget: u32, mut on_flow: impl FnMut(FlowId, K, V)) -> Expired {
+        self.table.expire(self.now, budget, &mut on_flow)
     }
 
     /// Keeps the flows for which `keep` returns true.

@@ -34,7 +34,7 @@ mod walk;
 pub use drain::Drained;
 use places::{Names, Places};
 use rekey::FormerHash;
-pub(crate) use walk::FlowsMut;
+pub(crate) use walk::{Flows, FlowsMut, Found};
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;

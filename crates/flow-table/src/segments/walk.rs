@@ -1,13 +1,15 @@
 //! Access to the flows of all segments by reference, for segments of [`LineHash`].
 
-use core::slice;
+use core::{array, slice};
 
 use flowloom_flow_key::TableHash;
 
+use super::places::Names;
 use super::{Growing, Segment};
 use crate::error::BuildError;
 use crate::indexed::Indexed;
 use crate::linehash::{self, LineHash};
+use crate::state::slab::State;
 use crate::table::{FlowId, FlowTable, TableKey, Tick, TimeoutClass};
 
 impl<K, V, F> Growing<K, V, LineHash<K, V>, F>
@@ -63,16 +65,86 @@ where
         self.newest.names.outer(id)
     }
 
-    /// Returns a flow's key and value.
-    #[inline]
-    pub(crate) fn flow(&self, id: FlowId) -> Option<(&K, &V)> {
-        let (segment, id) = self.segment(id)?;
-        segment.table.states().flow(id)
+    /// Returns all flows, the newest segment first.
+    pub(crate) fn flows(&self) -> Flows<'_, K, V> {
+        let Segment { table, names, .. } = &self.newest;
+        Flows { older: self.older.iter(), flows: table.flows(), names: *names }
+    }
+
+    /// Returns the values of several flows, mutably, and records that they were seen.
+    ///
+    /// # Panics
+    ///
+    /// Panics if an id occurs twice.
+    pub(crate) fn disjoint_seen<const N: usize>(
+        &mut self,
+        ids: [Option<FlowId>; N],
+        now: Tick,
+    ) -> [Option<&mut V>; N] {
+        // A walk over states goes upwards.
+        let mut order: [usize; N] = array::from_fn(|number| number);
+        order.sort_unstable_by_key(|&number| ids[number]);
+        let is_twice = |two: &[usize]| ids[two[0]].is_some() && ids[two[0]] == ids[two[1]];
+        assert!(!order.windows(2).any(is_twice), "two of the keys are equal");
+        let mut values = [const { None }; N];
+        for Segment { table, names, .. } in self.all_mut() {
+            let mut states = table.states_mut().walk_mut();
+            for number in order {
+                let id = ids[number].filter(|id| names.holds(*id));
+                if let Some(id) = id.and_then(|id| names.inner(id)) {
+                    values[number] = states.take_seen(id.slot(), now);
+                }
+            }
+        }
+        values
     }
 
     /// Returns all flows, mutably.
     pub(crate) fn flows_mut(&mut self) -> FlowsMut<'_, K, V> {
         FlowsMut { older: self.older.iter_mut(), flows: self.newest.table.flows_mut() }
+    }
+}
+
+/// A flow of a segment.
+pub(crate) struct Found<'a, K, V> {
+    id: FlowId,
+    names: Names,
+    pub(crate) state: &'a State<K, V>,
+}
+
+impl<K, V> Found<'_, K, V> {
+    /// Returns its id in the whole table, which few callers need.
+    #[inline]
+    pub(crate) fn id(&self) -> FlowId {
+        self.names.outer(self.id)
+    }
+}
+
+/// All flows.
+pub(crate) struct Flows<'a, K, V> {
+    older: slice::Iter<'a, Segment<K, LineHash<K, V>>>,
+    flows: linehash::Flows<'a, K, V>,
+    names: Names,
+}
+
+impl<K, V> Clone for Flows<'_, K, V> {
+    fn clone(&self) -> Self {
+        Self { older: self.older.clone(), flows: self.flows.clone(), ..*self }
+    }
+}
+
+impl<'a, K: TableKey, V> Iterator for Flows<'a, K, V> {
+    type Item = Found<'a, K, V>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some((id, state)) = self.flows.next() {
+                return Some(Found { id, names: self.names, state });
+            }
+            let Segment { table, names, .. } = self.older.next()?;
+            (self.flows, self.names) = (table.flows(), *names);
+        }
     }
 }
 
@@ -85,6 +157,7 @@ pub(crate) struct FlowsMut<'a, K, V> {
 impl<'a, K: TableKey, V> Iterator for FlowsMut<'a, K, V> {
     type Item = (&'a K, &'a mut V);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(flow) = self.flows.next() {

@@ -44,9 +44,9 @@ fn class_of(tag: u32) -> TimeoutClass {
 /// The record of a flow in a cell.
 #[repr(C)]
 pub(crate) struct State<K, V> {
-    last_seen: Tick,
-    key: K,
-    value: V,
+    pub(crate) last_seen: Tick,
+    pub(crate) key: K,
+    pub(crate) value: V,
 }
 
 const _: () = assert!(
@@ -97,6 +97,13 @@ impl<'a, K: Eq, V> Tenants<'a, K, V> {
         self.0.prefetch_later(slot);
     }
 
+    /// Returns the flow of a slot, if it has one.
+    #[inline(always)]
+    pub(crate) fn state(self, slot: u32) -> Option<(FlowId, &'a State<K, V>)> {
+        let (generation, state) = self.0.get_live(slot)?;
+        Some((FlowId::of(slot, generation), state))
+    }
+
     #[inline(always)]
     pub(crate) fn verify(self, slot: u32, key: &K) -> Option<FlowId> {
         self.verify_value(slot, key).map(|(id, _)| id)
@@ -114,9 +121,17 @@ pub(crate) struct TenantsMut<'a, K, V>(SlotWalkMut<'a, State<K, V>>);
 
 impl<'a, K, V> TenantsMut<'a, K, V> {
     /// Returns the flow of a slot, if it has one.
+    #[inline(always)]
     pub(crate) fn take(&mut self, slot: u32) -> Option<(&'a K, &'a mut V)> {
         let state = self.0.take(slot)?;
         Some((&state.key, &mut state.value))
+    }
+
+    /// Returns the value of a slot's flow, if it has one, and records that the flow was seen.
+    pub(crate) fn take_seen(&mut self, slot: u32, now: Tick) -> Option<&'a mut V> {
+        let state = self.0.take(slot)?;
+        state.last_seen = now;
+        Some(&mut state.value)
     }
 }
 
@@ -379,13 +394,6 @@ impl<K: Copy, V> States<K, V> {
             None => {}
         }
         Some(Verdict::Kept)
-    }
-
-    /// Returns a flow's key and value.
-    #[inline]
-    pub(crate) fn flow(&self, id: FlowId) -> Option<(&K, &V)> {
-        let state = self.slots.get(id.slot(), id.tenant())?;
-        Some((&state.key, &state.value))
     }
 
     /// Returns a walk over flows with mutable values.
