@@ -460,6 +460,52 @@ fn values_are_dropped_once() {
 }
 
 #[test]
+fn a_map_of_references_may_be_dropped_after_what_they_refer_to() {
+    let (mut map, mut pairs, text);
+    text = String::from("dropped before the map");
+    map = FlowMap::new();
+    pairs = FlowMap::new().into_iter();
+    map.insert(7_u32, text.as_str()).unwrap();
+    assert_eq!((map[&7], pairs.next()), (text.as_str(), None));
+    pairs = FlowMap::<_, _>::from([(7_u32, text.as_str())]).into_iter();
+    assert_eq!(pairs.len(), 1);
+}
+
+/// A map, and what it gives, may have a shorter lifetime than that with which it was made.
+#[expect(dead_code, reason = "these functions need only compile")]
+mod covariant {
+    use flowloom_flow_table::FlowMap;
+    use flowloom_flow_table::map::{Flows, IntoIter, IntoKeys, IntoValues, Iter, Keys, Values};
+
+    type Text = &'static str;
+
+    fn map<'s>(map: FlowMap<u8, Text>) -> FlowMap<u8, &'s str> {
+        map
+    }
+    fn iter<'a, 's>(iter: Iter<'a, u8, Text>) -> Iter<'a, u8, &'s str> {
+        iter
+    }
+    fn flows<'a, 's>(flows: Flows<'a, u8, Text>) -> Flows<'a, u8, &'s str> {
+        flows
+    }
+    fn keys<'a, 's>(keys: Keys<'a, u8, Text>) -> Keys<'a, u8, &'s str> {
+        keys
+    }
+    fn values<'a, 's>(values: Values<'a, u8, Text>) -> Values<'a, u8, &'s str> {
+        values
+    }
+    fn into_iter<'s>(iter: IntoIter<u8, Text>) -> IntoIter<u8, &'s str> {
+        iter
+    }
+    fn into_keys<'s>(keys: IntoKeys<u8, Text>) -> IntoKeys<u8, &'s str> {
+        keys
+    }
+    fn into_values<'s>(values: IntoValues<u8, Text>) -> IntoValues<u8, &'s str> {
+        values
+    }
+}
+
+#[test]
 fn a_map_crosses_threads() {
     fn crosses<T: Send + Sync>(_: &T) {}
     crosses(&FlowMap::<u32, u32>::new());

@@ -3,8 +3,9 @@
 
 use core::fmt;
 use core::marker::PhantomData;
-use core::mem::MaybeUninit;
+use core::mem::{MaybeUninit, needs_drop};
 use core::num::NonZeroU32;
+use core::ptr::NonNull;
 use core::slice;
 
 use super::{AllocError, HugePages, PageReport, ZeroedMemory};
@@ -112,9 +113,45 @@ impl<T> Cell<T> {
 /// # Ok::<(), flowloom_cpu::pages::AllocError>(())
 /// ```
 pub struct SlotArray<T> {
+    owned: OwnedCells,
+    /// Its drop drops values, and is no other use of them: an array of references may outlive what
+    /// they refer to, as a `Vec` may.
+    values: PhantomData<T>,
+}
+
+/// The memory of cells. It drops their values.
+///
+/// The type of the values is no parameter, because a generic type that implements `Drop` counts as
+/// a user of whatever its parameter borrows.
+struct OwnedCells {
     memory: ZeroedMemory,
     len: u32,
-    cells: PhantomData<Cell<T>>,
+    /// Drops the values of this many cells; `None` if no value needs it.
+    drop_values: Option<unsafe fn(NonNull<u8>, u32)>,
+}
+
+impl Drop for OwnedCells {
+    fn drop(&mut self) {
+        if let Some(drop_values) = self.drop_values {
+            // SAFETY: `SlotArray::try_new` gives the function of the type for whose cells it
+            // allocated the memory, which is not used after this.
+            unsafe { drop_values(self.memory.start, self.len) };
+        }
+    }
+}
+
+/// Drops the values of all occupied cells.
+///
+/// # Safety
+///
+/// `start` is followed by `len` cells of this type, and nothing uses them during or after the call.
+unsafe fn drop_values<T>(start: NonNull<u8>, len: u32) {
+    // SAFETY: the caller's promise.
+    let cells = unsafe { slice::from_raw_parts_mut(start.cast::<Cell<T>>().as_ptr(), len as usize) };
+    for cell in cells.iter_mut().filter(|cell| cell.is_occupied()) {
+        // SAFETY: an occupied cell is initialised, and it is visited once.
+        unsafe { cell.value.assume_init_drop() };
+    }
 }
 
 // SAFETY: the array owns its values as a `Vec<T>` would.
@@ -133,23 +170,24 @@ impl<T> SlotArray<T> {
     /// Returns [`AllocError`] if the allocator refuses the memory.
     pub fn try_new(len: u32, huge: HugePages) -> Result<Self, AllocError> {
         let memory = ZeroedMemory::try_new(Self::CELL_BYTES, len as usize, align_of::<Cell<T>>(), huge)?;
-        Ok(Self { memory, len, cells: PhantomData })
+        let drop_values = needs_drop::<T>().then_some(drop_values::<T> as unsafe fn(_, _));
+        Ok(Self { owned: OwnedCells { memory, len, drop_values }, values: PhantomData })
     }
 
     /// Makes the whole array resident, so that no first touch interrupts later work.
     pub fn prefault(&mut self) {
-        self.memory.prefault();
+        self.owned.memory.prefault();
     }
 
     /// Returns the number of cells.
     #[inline]
     pub fn len(&self) -> u32 {
-        self.len
+        self.owned.len
     }
 
     /// Returns whether there are no cells.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.owned.len == 0
     }
 
     #[inline(always)]
@@ -157,13 +195,15 @@ impl<T> SlotArray<T> {
         // SAFETY: `start` is aligned for and followed by `len` cells (`try_new`). Zero bytes are a
         // valid cell: two zero words and an uninitialised value. Later writes went through
         // `cells_mut`.
-        unsafe { slice::from_raw_parts(self.memory.start.as_ptr().cast(), self.len as usize) }
+        unsafe { slice::from_raw_parts(self.owned.memory.start.as_ptr().cast(), self.owned.len as usize) }
     }
 
     #[inline(always)]
     fn cells_mut(&mut self) -> &mut [Cell<T>] {
         // SAFETY: as in `cells`; `&mut self` makes the access exclusive.
-        unsafe { slice::from_raw_parts_mut(self.memory.start.as_ptr().cast(), self.len as usize) }
+        unsafe {
+            slice::from_raw_parts_mut(self.owned.memory.start.as_ptr().cast(), self.owned.len as usize)
+        }
     }
 
     /// Stores a value in a vacant cell, with the given generation. `tag` computes the cell's new
@@ -307,13 +347,13 @@ impl<T> SlotArray<T> {
 
     /// Returns the huge pages that were requested.
     pub fn pages(&self) -> PageReport {
-        self.memory.report()
+        self.owned.memory.report()
     }
 
     /// Returns the huge pages that were requested and obtained. It reads the process's map, which
     /// is slow.
     pub fn pages_obtained(&self) -> PageReport {
-        self.memory.report_obtained()
+        self.owned.memory.report_obtained()
     }
 }
 
@@ -408,20 +448,9 @@ impl<T> fmt::Debug for SlotWalkMut<'_, T> {
     }
 }
 
-impl<T> Drop for SlotArray<T> {
-    fn drop(&mut self) {
-        if !core::mem::needs_drop::<T>() {
-            return;
-        }
-        for index in 0..self.len {
-            drop(self.vacate(index));
-        }
-    }
-}
-
 impl<T> fmt::Debug for SlotArray<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SlotArray").field("len", &self.len).field("pages", &self.memory.report()).finish()
+        f.debug_struct("SlotArray").field("len", &self.owned.len).field("pages", &self.owned.memory.report()).finish()
     }
 }
 

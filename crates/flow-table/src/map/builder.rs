@@ -1,16 +1,15 @@
 //! Settings for building a [`FlowMap`].
 
-use alloc::boxed::Box;
 use core::hash::{BuildHasher, Hash};
 
 use flowloom_cpu::pages::HugePages;
 #[cfg(all(feature = "std", not(target_os = "unknown")))]
 use flowloom_flow_key::KeyedState;
 
-use super::{Build, FlowMap};
+use super::FlowMap;
 use crate::error::{BuildError, FLOWS_MAX};
 use crate::linehash::{LineHash, LineHashConfig};
-use crate::segments::{Growing, GrowthLimits};
+use crate::segments::{BuildSegment, Growing, GrowthLimits};
 use crate::state::Timeouts;
 use crate::table::{TableKey, Tick, TimeoutClass};
 
@@ -123,19 +122,28 @@ impl FlowMapBuilder {
         K: TableKey + Hash,
         S: BuildHasher,
     {
-        let Self { flows, flows_max, memory_max_bytes, timeouts, has_zero_timeout, huge_pages } = self;
-        if has_zero_timeout {
+        let Self { flows, flows_max, memory_max_bytes, .. } = self;
+        if self.has_zero_timeout {
             return Err(BuildError::ZeroTimeout);
         }
         if flows_max > FLOWS_MAX {
             let (flows, flows_max) = (flows_max.into(), FLOWS_MAX.into());
             return Err(BuildError::TooManyFlows { flows, flows_max });
         }
-        let build: Build<K, V> = Box::new(move |flows| {
-            LineHash::try_new(&LineHashConfig { timeouts, huge_pages, ..LineHashConfig::for_flows(flows) })
-        });
         let limits = GrowthLimits { first_flows: flows, flows_max, memory_max_bytes };
-        let table = Growing::try_new(limits, build)?;
-        Ok(FlowMap { table, hasher, now: Tick(0), settings: self })
+        let table = Growing::try_with_builder(limits, Settings(self))?;
+        Ok(FlowMap { table, hasher, now: Tick(0) })
+    }
+}
+
+/// The settings of a map, which build its segments: a closure would make the map invariant over
+/// its values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings(pub(super) FlowMapBuilder);
+
+impl<K: TableKey, V> BuildSegment<LineHash<K, V>> for Settings {
+    fn build(&mut self, flows: u32) -> Result<LineHash<K, V>, BuildError> {
+        let FlowMapBuilder { timeouts, huge_pages, .. } = self.0;
+        LineHash::try_new(&LineHashConfig { timeouts, huge_pages, ..LineHashConfig::for_flows(flows) })
     }
 }

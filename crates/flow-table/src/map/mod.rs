@@ -5,18 +5,18 @@ mod entry;
 mod iter;
 mod traits;
 
+use builder::Settings;
+
 pub use builder::FlowMapBuilder;
 pub use entry::{Entry, OccupiedEntry, VacantEntry};
 pub use iter::{
     Drain, ExtractIf, Flow, Flows, IntoIter, IntoKeys, IntoValues, Iter, IterMut, Keys, Values, ValuesMut,
 };
 
-use alloc::boxed::Box;
 use core::hash::{BuildHasher, Hash};
 
 use flowloom_flow_key::{KeyedState, TableHash};
 
-use crate::error::BuildError;
 use crate::evict::Evict;
 use crate::linehash::LineHash;
 use crate::segments::{Drained, Growing};
@@ -31,8 +31,7 @@ const AHEAD: usize = 256;
 /// The same for a short batch.
 const FEW_AHEAD: usize = 32;
 
-type Build<K, V> = Box<dyn FnMut(u32) -> Result<LineHash<K, V>, BuildError> + Send + Sync>;
-type Table<K, V> = Growing<K, V, LineHash<K, V>, Build<K, V>>;
+type Table<K, V> = Growing<K, V, LineHash<K, V>, Settings>;
 
 /// A map from the keys of flows to their values: `HashMap` with the additional operations that
 /// flows need.
@@ -83,11 +82,25 @@ type Table<K, V> = Growing<K, V, LineHash<K, V>, Build<K, V>>;
 /// assert!(ports.is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// A value whose drop uses what it borrows is dropped before that, as in `HashMap`:
+///
+/// ```compile_fail,E0597
+/// struct Printed<'a>(&'a String);
+/// impl Drop for Printed<'_> {
+///     fn drop(&mut self) {
+///         println!("{}", self.0);
+///     }
+/// }
+/// let (mut map, text);
+/// text = String::new();
+/// map = flowloom_flow_table::FlowMap::new();
+/// let _ = map.insert(7, Printed(&text));
+/// ```
 pub struct FlowMap<K, V, S = KeyedState> {
     table: Table<K, V>,
     hasher: S,
     now: Tick,
-    settings: FlowMapBuilder,
 }
 
 impl<K: TableKey + Hash, V> FlowMap<K, V, KeyedState> {

@@ -28,10 +28,9 @@ impl<K: TableKey + Hash, V: Clone, S: BuildHasher + Clone> Clone for FlowMap<K, 
     /// Panics if memory is insufficient.
     fn clone(&self) -> Self {
         let flows = self.table.len().max(1);
-        let builder = self.settings.flows(flows.min(self.max_flows()));
+        let builder = self.table.builder().0.flows(flows.min(self.max_flows()));
         let map = builder.build_with_hasher(self.hasher.clone());
         let mut map = map.expect("memory for as many flows as there are");
-        map.settings = self.settings;
         map.now = self.now;
         for (id, key, value) in self.table.iter() {
             let class = self.table.class_of(id).unwrap_or_default();

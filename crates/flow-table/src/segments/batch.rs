@@ -1,8 +1,7 @@
 //! Batches over segments: the newest segment answers first, and older segments are asked for
 //! missing keys.
 
-use super::{Growing, Segment};
-use crate::error::BuildError;
+use super::{BuildSegment, Growing, Segment};
 use crate::table::{FlowId, FlowTable, TableKey};
 use flowloom_flow_key::TableHash;
 
@@ -13,7 +12,7 @@ impl<K, V, T, F> Growing<K, V, T, F>
 where
     K: TableKey,
     T: FlowTable<K, V>,
-    F: FnMut(u32) -> Result<T, BuildError>,
+    F: BuildSegment<T>,
 {
     /// Returns the segments whose flows have the present hashes. The former hash of other flows
     /// cannot be computed without the key.

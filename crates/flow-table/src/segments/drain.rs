@@ -2,8 +2,7 @@
 
 use flowloom_flow_key::TableHash;
 
-use super::{Growing, SEGMENTS_MAX};
-use crate::error::BuildError;
+use super::{BuildSegment, Growing, SEGMENTS_MAX};
 use crate::table::{Cursor, FlowId, FlowTable, TableKey};
 
 /// Flows of a segment that is not worth making smaller.
@@ -24,7 +23,7 @@ impl<K, V, T, F> Growing<K, V, T, F>
 where
     K: TableKey,
     T: FlowTable<K, V>,
-    F: FnMut(u32) -> Result<T, BuildError>,
+    F: BuildSegment<T>,
 {
     /// Gives memory back after most flows have ended: opens a segment with an eighth more space
     /// than the flows need, unless the newest has about that size, and moves the flows into it.

@@ -79,6 +79,22 @@ impl GrowthLimits {
     }
 }
 
+/// Builds a segment of a [`Growing`] table for a number of flows; any function of that form does.
+pub trait BuildSegment<T> {
+    /// Returns a segment for a number of flows.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of building the table.
+    fn build(&mut self, flows: u32) -> Result<T, BuildError>;
+}
+
+impl<T, F: FnMut(u32) -> Result<T, BuildError>> BuildSegment<T> for F {
+    fn build(&mut self, flows: u32) -> Result<T, BuildError> {
+        self(flows)
+    }
+}
+
 /// One segment, which is a table.
 struct Segment<K, T> {
     table: T,
@@ -177,7 +193,19 @@ where
     ///
     /// Returns the error of building the first segment; [`BuildError::TooLarge`] if it exceeds the
     /// limit.
-    pub fn try_new(limits: GrowthLimits, mut build: F) -> Result<Self, BuildError> {
+    pub fn try_new(limits: GrowthLimits, build: F) -> Result<Self, BuildError> {
+        Self::try_with_builder(limits, build)
+    }
+}
+
+impl<K, V, T, F> Growing<K, V, T, F>
+where
+    K: TableKey,
+    T: FlowTable<K, V>,
+    F: BuildSegment<T>,
+{
+    /// Returns what [`try_new`](Self::try_new) does, for any builder.
+    pub(crate) fn try_with_builder(limits: GrowthLimits, mut build: F) -> Result<Self, BuildError> {
         let mut places = Places::default();
         let newest =
             segment_of(limits.first_flows.min(limits.flows_max), &limits, 0, &mut places, &mut build)?;
@@ -253,6 +281,11 @@ where
         }
     }
 
+    /// Returns the builder of segments.
+    pub(crate) fn builder(&self) -> &F {
+        &self.build
+    }
+
     /// Returns the number of segments.
     fn count(&self) -> usize {
         self.older.len() + 1
@@ -309,9 +342,9 @@ fn segment_of<K: TableKey, V, T: FlowTable<K, V>>(
     limits: &GrowthLimits,
     bytes: u64,
     places: &mut Places,
-    build: &mut impl FnMut(u32) -> Result<T, BuildError>,
+    build: &mut impl BuildSegment<T>,
 ) -> Result<Segment<K, T>, BuildError> {
-    let table = build(flows)?;
+    let table = build.build(flows)?;
     let (needed_bytes, limit_bytes) = (bytes + table.memory().total_bytes(), limits.memory_max_bytes);
     if needed_bytes > limit_bytes {
         return Err(BuildError::TooLarge { needed_bytes, limit_bytes });
@@ -331,7 +364,7 @@ impl<K, V, T, F> FlowTable<K, V> for Growing<K, V, T, F>
 where
     K: TableKey,
     T: FlowTable<K, V>,
-    F: FnMut(u32) -> Result<T, BuildError>,
+    F: BuildSegment<T>,
 {
     const MAY_EVICT: bool = T::MAY_EVICT;
 

@@ -12,8 +12,7 @@
 
 use alloc::sync::Arc;
 
-use super::{Growing, SEGMENTS_MAX, Segment};
-use crate::error::BuildError;
+use super::{BuildSegment, Growing, SEGMENTS_MAX, Segment};
 use crate::table::{FlowTable, Full, FullReason, TableKey};
 use flowloom_flow_key::TableHash;
 
@@ -24,7 +23,7 @@ impl<K, V, T, F> Growing<K, V, T, F>
 where
     K: TableKey,
     T: FlowTable<K, V>,
-    F: FnMut(u32) -> Result<T, BuildError>,
+    F: BuildSegment<T>,
 {
     /// Changes to another hash: from now on callers pass hashes with a new secret, and `former`
     /// computes the hash that they passed before.

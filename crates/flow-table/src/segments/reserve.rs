@@ -1,14 +1,13 @@
 //! Space for flows that are yet to come.
 
-use super::{Growing, SEGMENTS_MAX};
-use crate::error::BuildError;
+use super::{BuildSegment, Growing, SEGMENTS_MAX};
 use crate::table::{FlowTable, Full, FullReason, TableKey};
 
 impl<K, V, T, F> Growing<K, V, T, F>
 where
     K: TableKey,
     T: FlowTable<K, V>,
-    F: FnMut(u32) -> Result<T, BuildError>,
+    F: BuildSegment<T>,
 {
     /// Opens a segment now if the newest one has no space for a number of further flows, which
     /// insert then without growth. Ids stay valid.

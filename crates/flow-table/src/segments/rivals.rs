@@ -5,8 +5,7 @@ use core::marker::PhantomData;
 use flowloom_flow_key::TableHash;
 
 use super::places::Names;
-use super::{Growing, Segment};
-use crate::error::BuildError;
+use super::{BuildSegment, Growing, Segment};
 use crate::evict::{Candidate, Evict};
 use crate::table::{FlowId, FlowTable, TableKey};
 
@@ -35,7 +34,7 @@ impl<K, V, T, F> Growing<K, V, T, F>
 where
     K: TableKey,
     T: FlowTable<K, V>,
-    F: FnMut(u32) -> Result<T, BuildError>,
+    F: BuildSegment<T>,
 {
     /// Evicts a rival of a new flow, from the youngest segment in which the policy allows it, and
     /// returns how many segments are younger than that one.

@@ -5,8 +5,7 @@ use core::{array, slice};
 use flowloom_flow_key::TableHash;
 
 use super::places::Names;
-use super::{Growing, Segment};
-use crate::error::BuildError;
+use super::{BuildSegment, Growing, Segment};
 use crate::indexed::Indexed;
 use crate::linehash::{self, LineHash};
 use crate::state::slab::State;
@@ -15,7 +14,7 @@ use crate::table::{FlowId, FlowTable, TableKey, Tick, TimeoutClass};
 impl<K, V, F> Growing<K, V, LineHash<K, V>, F>
 where
     K: TableKey,
-    F: FnMut(u32) -> Result<LineHash<K, V>, BuildError>,
+    F: BuildSegment<LineHash<K, V>>,
 {
     /// Returns the value of a key without the id, whose conversion would take a tenth of the time
     /// of a lookup.
