@@ -15,6 +15,7 @@ use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
+use core::num::NonZeroUsize;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use core::slice;
@@ -46,6 +47,9 @@ const PAIR_BYTES: usize = 2 * LINE_BYTES;
 
 /// Size of the smallest page in bytes: touching one word in each page makes an array resident.
 const PAGE_BYTES: usize = 4096;
+
+/// Alignment that is requested from the allocator.
+const BLOCK_ALIGN: usize = size_of::<usize>();
 
 /// The allocator could not provide the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,14 +103,16 @@ impl PageReport {
 /// block with *unusual alignment*, which would make all of it resident.
 struct ZeroedMemory {
     block: NonNull<u8>,
-    layout: Layout,
+    /// Size of the block; 0 if nothing is allocated, because there are no bytes.
+    block_bytes: usize,
     start: NonNull<u8>,
     bytes: usize,
     huge_requested: bool,
 }
 
 impl ZeroedMemory {
-    /// `element_bytes` and `align` are the size and alignment of the element type.
+    /// `element_bytes` and `align` are the size and alignment of the element type. No bytes need no
+    /// allocation.
     ///
     /// Elements of an even number of lines begin at an odd line, by memory address. If all first
     /// lines are even, a Zen 4 ignores [early prefetches](crate::prefetch::read_later) of them:
@@ -120,6 +126,11 @@ impl ZeroedMemory {
     ) -> Result<Self, AllocError> {
         let too_large = AllocError { bytes: u64::MAX };
         let bytes = element_bytes.checked_mul(len).ok_or(too_large)?;
+        if bytes == 0 {
+            let start =
+                NonNull::without_provenance(NonZeroUsize::new(align.max(LINE_BYTES)).ok_or(too_large)?);
+            return Ok(Self { block: start, block_bytes: 0, start, bytes, huge_requested: false });
+        }
         let is_even = element_bytes != 0 && element_bytes.is_multiple_of(PAIR_BYTES) && align <= LINE_BYTES;
         let (lead, align) = if is_even { (LINE_BYTES, PAIR_BYTES) } else { (0, align.max(LINE_BYTES)) };
         let reserved = bytes.checked_add(lead).ok_or(too_large)?;
@@ -127,7 +138,7 @@ impl ZeroedMemory {
         let start_align = if large { align.max(HUGE_PAGE_BYTES) } else { align };
         let huge_bytes = if large { huge_pages_of(reserved).ok_or(too_large)? } else { 0 };
         let block_bytes = reserved.max(huge_bytes).checked_add(start_align).ok_or(too_large)?;
-        let layout = Layout::from_size_align(block_bytes, size_of::<usize>()).map_err(|_| too_large)?;
+        let layout = Layout::from_size_align(block_bytes, BLOCK_ALIGN).map_err(|_| too_large)?;
         // SAFETY: the layout is not empty, because `start_align` is at least a line.
         let block = unsafe { alloc_zeroed(layout) };
         let block = NonNull::new(block).ok_or(AllocError { bytes: bytes as u64 })?;
@@ -138,7 +149,7 @@ impl ZeroedMemory {
         let huge_requested = large && advise_huge(aligned, huge_bytes);
         // SAFETY: `reserved` is the sum of `lead` and `bytes`.
         let start = unsafe { aligned.add(lead) };
-        Ok(Self { block, layout, start, bytes, huge_requested })
+        Ok(Self { block, block_bytes, start, bytes, huge_requested })
     }
 
     /// Writes one byte of each page, with its present value.
@@ -174,8 +185,14 @@ impl ZeroedMemory {
 
 impl Drop for ZeroedMemory {
     fn drop(&mut self) {
-        // SAFETY: `block` came from `alloc_zeroed` with this exact layout and is freed only here.
-        unsafe { dealloc(self.block.as_ptr(), self.layout) };
+        if self.block_bytes != 0 {
+            // SAFETY: `try_new` made a layout of this size and alignment, so both are valid;
+            // `block` came from `alloc_zeroed` with it and is freed only here.
+            unsafe {
+                let layout = Layout::from_size_align_unchecked(self.block_bytes, BLOCK_ALIGN);
+                dealloc(self.block.as_ptr(), layout);
+            }
+        }
     }
 }
 

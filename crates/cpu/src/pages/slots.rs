@@ -450,7 +450,10 @@ impl<T> fmt::Debug for SlotWalkMut<'_, T> {
 
 impl<T> fmt::Debug for SlotArray<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SlotArray").field("len", &self.owned.len).field("pages", &self.owned.memory.report()).finish()
+        f.debug_struct("SlotArray")
+            .field("len", &self.owned.len)
+            .field("pages", &self.owned.memory.report())
+            .finish()
     }
 }
 

@@ -121,7 +121,7 @@ impl<K, V> Clone for Pipeline<'_, K, V> {
 impl<K, V> Copy for Pipeline<'_, K, V> {}
 
 impl<'a, K: TableKey, V> Pipeline<'a, K, V> {
-    /// Returns the parts; a table has at least one line.
+    /// Returns the parts; `None` for a table without lines.
     #[inline(always)]
     fn of(table: &'a LineHash<K, V>, before: usize) -> Option<Self> {
         let lines = Fractions::new(&table.lines)?;
@@ -316,7 +316,9 @@ impl<'a, K: TableKey, V> Block<'a, K, V> {
     #[inline(always)]
     fn run<L: Lanes, const PREFETCHED: bool>(&self, lanes: L, on_flow: &mut impl FnMut(usize, &V)) {
         let Self { table, before, keys, hashes, ids } = *self;
-        let Some(pipeline) = Pipeline::of(table, before) else { return };
+        let Some(pipeline) = Pipeline::of(table, before) else {
+            return ids.iter().for_each(|id| id.set(None));
+        };
         let mut apart = Apart { numbers: &mut [0; BLOCK], count: 0 };
         let count = hashes.len();
         let (depth, states_ahead) = distances(PREFETCHED);

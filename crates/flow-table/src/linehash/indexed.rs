@@ -96,7 +96,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     #[inline]
     fn find_or_vacancy(&self, key: &K, hash: TableHash) -> Result<FlowId, Result<u32, FullReason>> {
         let place = self.place_of_hash(hash);
-        let home = &self.lines[place.home as usize];
+        let Some(home) = self.lines.get(place.home as usize) else { return Err(Err(FullReason::Capacity)) };
         let matching = self.backend.run_one(Matching(home, place.signature));
         if matching != 0 || home.may_be_elsewhere(hash) {
             let found = self.find_anywhere(key, hash);
@@ -140,6 +140,9 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     #[inline]
     fn vacancy(&self, _key: &K, hash: TableHash) -> Result<u32, FullReason> {
         let place = self.place_of_hash(hash);
+        if self.line_count == 0 {
+            return Err(FullReason::Capacity);
+        }
         match self.empty_lanes(place.home) {
             0 => self.vacancy_elsewhere(place, hash),
             empty => Ok(self.state_to_take(place.home, empty, hash)),
@@ -198,8 +201,10 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
 
     fn visit_further(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
         let place = self.place_of_hash(hash);
-        let home_is_full = self.empty_lanes(place.home) == 0;
-        if self.line_count == 1 || home_is_full && self.counts[place.home as usize][AWAY] == DISPLACED_MAX {
+        if self.line_count <= 1 {
+            return;
+        }
+        if self.empty_lanes(place.home) == 0 && self.counts[place.home as usize][AWAY] == DISPLACED_MAX {
             return;
         }
         let lines = [Way::First, Way::Second].map(|way| place.alternate(hash, self.line_count, way));

@@ -56,16 +56,34 @@ impl<K: TableKey, V> LineHash<K, V> {
             config.bytes_needed::<K, V>(),
             config.memory_limit_bytes,
         )?;
+        Self::with_lines(config, config.line_count(), config.list_count(), config.pool_size(), places)
+    }
+
+    /// Returns a table without lines, which allocates nothing and refuses each flow.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`BuildError::IsaUnavailable`].
+    pub(crate) fn try_empty(config: &LineHashConfig) -> Result<Self, BuildError> {
+        Self::with_lines(&LineHashConfig { flows: 0, ..*config }, 0, 0, 0, 0)
+    }
+
+    fn with_lines(
+        config: &LineHashConfig,
+        line_count: u32,
+        list_count: u32,
+        pool_size: u32,
+        places: u32,
+    ) -> Result<Self, BuildError> {
         let isa = config.isa.unwrap_or_else(Isa::detect);
         let backend = Backend::new(isa).ok_or(BuildError::IsaUnavailable { isa })?;
-        let line_count = config.line_count();
         Ok(Self {
             lines: LineArray::try_new(line_count as usize, config.huge_pages)?,
             line_count,
             pool_start: line_count * LANES,
             line_states: LANES,
             counts: LineArray::try_new(line_count as usize, config.huge_pages)?,
-            stash: ConflictLists::try_new(config.list_count(), config.pool_size(), config.list_cap)?,
+            stash: ConflictLists::try_new(list_count, pool_size, config.list_cap)?,
             away: 0,
             states: States::try_new(places, config.flows, config.timeouts, config.huge_pages)?,
             backend,

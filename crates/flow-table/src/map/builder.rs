@@ -13,8 +13,8 @@ use crate::segments::{BuildSegment, Growing, GrowthLimits};
 use crate::state::Timeouts;
 use crate::table::{TableKey, Tick, TimeoutClass};
 
-/// Flows of the first segment, by default.
-const FIRST_FLOWS: u32 = 1024;
+/// Flows of the first segment of a map for which no number was set.
+const FIRST_FLOWS: u32 = 64;
 
 /// Settings of a [`FlowMap`].
 ///
@@ -53,7 +53,7 @@ impl FlowMapBuilder {
     /// the machine.
     pub const fn new() -> Self {
         Self {
-            flows: FIRST_FLOWS,
+            flows: 0,
             flows_max: FLOWS_MAX,
             memory_max_bytes: u64::MAX,
             timeouts: Timeouts::NEVER,
@@ -62,9 +62,10 @@ impl FlowMapBuilder {
         }
     }
 
-    /// Sets the number of flows that the map holds before it grows.
+    /// Sets the number of flows that the map holds before it grows. The default is 0: the map
+    /// allocates nothing before the first insertion.
     pub const fn flows(mut self, flows: u32) -> Self {
-        self.flows = if flows == 0 { 1 } else { flows };
+        self.flows = flows;
         self
     }
 
@@ -130,8 +131,22 @@ impl FlowMapBuilder {
             let (flows, flows_max) = (flows_max.into(), FLOWS_MAX.into());
             return Err(BuildError::TooManyFlows { flows, flows_max });
         }
-        let limits = GrowthLimits { first_flows: flows, flows_max, memory_max_bytes };
-        let table = Growing::try_with_builder(limits, Settings(self))?;
+        if flows_max == 0 {
+            return Err(BuildError::NoCapacity);
+        }
+        let settings = Settings(self);
+        let table = if flows == 0 {
+            let first_flows = FIRST_FLOWS.min(flows_max);
+            let needed_bytes = settings.config(first_flows).bytes_needed::<K, V>();
+            if needed_bytes > memory_max_bytes {
+                return Err(BuildError::TooLarge { needed_bytes, limit_bytes: memory_max_bytes });
+            }
+            let limits = GrowthLimits { first_flows, flows_max, memory_max_bytes };
+            Growing::without_segment(limits, LineHash::try_empty(&settings.config(0))?, settings)
+        } else {
+            let limits = GrowthLimits { first_flows: flows, flows_max, memory_max_bytes };
+            Growing::try_with_builder(limits, settings)?
+        };
         Ok(FlowMap { table, hasher, now: Tick(0) })
     }
 }
@@ -141,9 +156,16 @@ impl FlowMapBuilder {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings(pub(super) FlowMapBuilder);
 
+impl Settings {
+    /// Returns the configuration of a segment for a number of flows.
+    fn config(&self, flows: u32) -> LineHashConfig {
+        let FlowMapBuilder { timeouts, huge_pages, .. } = self.0;
+        LineHashConfig { timeouts, huge_pages, ..LineHashConfig::for_flows(flows) }
+    }
+}
+
 impl<K: TableKey, V> BuildSegment<LineHash<K, V>> for Settings {
     fn build(&mut self, flows: u32) -> Result<LineHash<K, V>, BuildError> {
-        let FlowMapBuilder { timeouts, huge_pages, .. } = self.0;
-        LineHash::try_new(&LineHashConfig { timeouts, huge_pages, ..LineHashConfig::for_flows(flows) })
+        LineHash::try_new(&self.config(flows))
     }
 }

@@ -105,11 +105,7 @@ pub struct FlowMap<K, V, S = KeyedState> {
 
 impl<K: TableKey + Hash, V> FlowMap<K, V, KeyedState> {
     /// Returns an empty map that grows as needed, with a secret drawn from the operating system.
-    ///
-    /// # Panics
-    ///
-    /// Panics if memory for a thousand flows is not available. [`FlowMapBuilder::build`] returns an
-    /// error instead.
+    /// It allocates nothing before the first insertion.
     #[cfg(all(feature = "std", not(target_os = "unknown")))]
     #[must_use]
     pub fn new() -> Self {
@@ -139,14 +135,14 @@ impl FlowMap<(), ()> {
 
 impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
     /// Returns an empty map with this hasher. If untrusted parties choose the keys, the hasher must
-    /// be keyed.
+    /// be keyed. It allocates nothing before the first insertion.
     ///
     /// # Panics
     ///
-    /// Panics in the same cases as [`new`](FlowMap::new).
+    /// Never.
     #[must_use]
     pub fn with_hasher(hasher: S) -> Self {
-        FlowMapBuilder::new().build_with_hasher(hasher).expect("memory for a thousand flows")
+        FlowMapBuilder::new().build_with_hasher(hasher).expect("a map without flows allocates nothing")
     }
 
     /// Returns an empty map with this hasher that holds this many flows before it grows.

@@ -27,8 +27,7 @@ impl<K: TableKey + Hash, V: Clone, S: BuildHasher + Clone> Clone for FlowMap<K, 
     ///
     /// Panics if memory is insufficient.
     fn clone(&self) -> Self {
-        let flows = self.table.len().max(1);
-        let builder = self.table.builder().0.flows(flows.min(self.max_flows()));
+        let builder = self.table.builder().0.flows(self.table.len());
         let map = builder.build_with_hasher(self.hasher.clone());
         let mut map = map.expect("memory for as many flows as there are");
         map.now = self.now;
@@ -77,7 +76,7 @@ impl<K: TableKey + Hash, V, S: BuildHasher> Extend<(K, V)> for FlowMap<K, V, S> 
 impl<K: TableKey + Hash, V, S: BuildHasher + Default> FromIterator<(K, V)> for FlowMap<K, V, S> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(flows: I) -> Self {
         let flows = flows.into_iter();
-        let expected = u32::try_from(flows.size_hint().0).unwrap_or(0).clamp(1024, 1 << 20);
+        let expected = u32::try_from(flows.size_hint().0).unwrap_or(0).min(1 << 20);
         let mut map = Self::with_capacity_and_hasher(expected, S::default());
         map.extend(flows);
         map

@@ -25,6 +25,8 @@
 
 mod batch;
 mod drain;
+mod limits;
+mod past;
 mod places;
 mod rekey;
 mod reserve;
@@ -32,6 +34,8 @@ mod rivals;
 mod walk;
 
 pub use drain::Drained;
+pub use limits::{BuildSegment, GrowthLimits};
+use past::PastCounts;
 use places::{Names, Places};
 use rekey::FormerHash;
 pub(crate) use walk::{Flows, FlowsMut, Found};
@@ -50,50 +54,6 @@ use flowloom_flow_key::TableHash;
 
 /// Maximum number of segments at a time.
 const SEGMENTS_MAX: usize = 12;
-
-/// Minimum growth factor from one segment to the next; larger if twelve segments would not suffice.
-const GROWTH: u32 = 4;
-
-/// Limits of a [`Growing`] table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GrowthLimits {
-    /// Flows of the first segment; [`flows_max`](Self::flows_max) if that is less.
-    pub first_flows: u32,
-    /// Maximum number of flows in all segments together.
-    pub flows_max: u32,
-    /// Maximum size of all segments together, in bytes.
-    pub memory_max_bytes: u64,
-}
-
-impl GrowthLimits {
-    /// Returns the smallest growth factor, from [`GROWTH`] on, with which twelve segments can hold
-    /// all flows.
-    fn growth(&self) -> u32 {
-        let reach = |growth: &u32| {
-            let flows =
-                |place| u64::from(self.first_flows.max(1)).saturating_mul(u64::from(*growth).pow(place));
-            (0_u32..).take(SEGMENTS_MAX).fold(0_u64, |sum, place| sum.saturating_add(flows(place)))
-        };
-        // 32 to the power of eleven exceeds any number of flows.
-        (GROWTH..32).find(|growth| reach(growth) >= u64::from(self.flows_max)).unwrap_or(32)
-    }
-}
-
-/// Builds a segment of a [`Growing`] table for a number of flows; any function of that form does.
-pub trait BuildSegment<T> {
-    /// Returns a segment for a number of flows.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of building the table.
-    fn build(&mut self, flows: u32) -> Result<T, BuildError>;
-}
-
-impl<T, F: FnMut(u32) -> Result<T, BuildError>> BuildSegment<T> for F {
-    fn build(&mut self, flows: u32) -> Result<T, BuildError> {
-        self(flows)
-    }
-}
 
 /// One segment, which is a table.
 struct Segment<K, T> {
@@ -170,7 +130,7 @@ pub struct Growing<K, V, T, F> {
     /// Growth failed, and no segment was freed since.
     stuck: bool,
     /// Counters of segments that were freed.
-    past: TableStats,
+    past: PastCounts,
     refused: u64,
     /// Flows that moved from one segment to another, which count as neither removed nor inserted.
     moved: u64,
@@ -209,21 +169,32 @@ where
         let mut places = Places::default();
         let newest =
             segment_of(limits.first_flows.min(limits.flows_max), &limits, 0, &mut places, &mut build)?;
-        Ok(Self {
+        Ok(Self::with_segment(newest, places, limits, build))
+    }
+
+    /// Returns a table that opens its first segment for its first flow. Until then it has `none`,
+    /// which refuses each flow as [`FullReason::Capacity`].
+    pub(crate) fn without_segment(limits: GrowthLimits, none: T, build: F) -> Self {
+        let none = Segment { table: none, names: Names::NONE, flows: 0, former: None };
+        Self::with_segment(none, Places::default(), limits, build)
+    }
+
+    fn with_segment(newest: Segment<K, T>, places: Places, limits: GrowthLimits, build: F) -> Self {
+        Self {
             largest: newest.flows,
             newest,
-            older: Vec::with_capacity(SEGMENTS_MAX - 1),
+            older: Vec::new(),
             places,
             limits,
             build,
             stuck: false,
-            past: TableStats::default(),
+            past: PastCounts::default(),
             refused: 0,
             moved: 0,
             drained_to: Cursor::default(),
             drained: 0,
             flow: PhantomData,
-        })
+        }
     }
 
     /// Opens a segment for a number of flows.
@@ -231,8 +202,17 @@ where
         let bytes = self.memory().total_bytes();
         let newest = segment_of(flows, &self.limits, bytes, &mut self.places, &mut self.build)?;
         self.largest = self.largest.max(flows);
-        self.older.push(mem::replace(&mut self.newest, newest));
+        let former = mem::replace(&mut self.newest, newest);
+        if former.flows != 0 {
+            self.older.push(former);
+        }
         Ok(())
+    }
+
+    /// Returns the number of flows for which growth opens the next segment.
+    fn next_flows(&self) -> u32 {
+        let GrowthLimits { first_flows, flows_max, .. } = self.limits;
+        self.largest.saturating_mul(self.limits.growth()).max(first_flows).min(flows_max)
     }
 
     /// Opens a further segment; returns whether it succeeded.
@@ -242,8 +222,8 @@ where
             return false;
         }
         let largest = self.largest;
-        let mut next = largest.saturating_mul(self.limits.growth()).min(self.limits.flows_max);
-        while self.count() < SEGMENTS_MAX && next >= largest {
+        let mut next = self.next_flows();
+        while self.count() < SEGMENTS_MAX && next >= largest.max(1) {
             if self.open(next).is_ok() {
                 return true;
             }
@@ -267,14 +247,7 @@ where
                     (self.drained_to, self.drained) = (Cursor::default(), 0);
                 }
                 let stats = segment.table.stats();
-                self.past = self.past.and(TableStats {
-                    inserted: stats.inserted,
-                    removed: stats.removed,
-                    evicted: stats.evicted,
-                    expired: stats.expired,
-                    list_length_max: stats.list_length_max,
-                    ..TableStats::default()
-                });
+                self.past.add(stats);
                 self.places.give_back(segment.names, segment.flows, stats.inserted);
                 self.stuck = false;
             }
@@ -618,7 +591,7 @@ where
 
     fn stats(&self) -> TableStats {
         let live = self.all().map(|segment| segment.table.stats());
-        let stats = live.fold(self.past, TableStats::and);
+        let stats = live.fold(self.past.stats(), TableStats::and);
         let (inserted, removed) = (stats.inserted - self.moved, stats.removed - self.moved);
         TableStats { refused: self.refused, inserted, removed, ..stats }
     }

@@ -21,6 +21,9 @@ pub(super) struct Names {
 }
 
 impl Names {
+    /// No slots.
+    pub(super) const NONE: Self = Self { base: 0, slots: 0, salt: 0 };
+
     /// Converts an id of this segment to an id of the whole table.
     #[inline(always)]
     pub(super) fn outer(self, id: FlowId) -> FlowId {

@@ -116,6 +116,7 @@ mod tests {
     use super::super::GrowthLimits;
     use super::super::tests::{CLASS, LIMITS, build, hash};
     use super::*;
+    use crate::error::BuildError;
     use crate::linehash::{LineHash, LineHashConfig};
     use crate::table::{FlowId, Tick};
     use alloc::vec;

@@ -27,8 +27,7 @@ where
             self.retire();
         }
         // As large as growth would make it, if there is memory.
-        let as_growth = self.largest.saturating_mul(self.limits.growth()).min(self.limits.flows_max);
-        let mut next = as_growth.max(flows);
+        let mut next = self.next_flows().max(flows);
         while self.count() < SEGMENTS_MAX {
             if self.open(next).is_ok() {
                 self.stuck = false;

@@ -123,7 +123,7 @@ impl Wheel {
     }
 
     pub(crate) fn try_new(slots: u32, timeouts: &Timeouts) -> Result<Self, AllocError> {
-        let used = timeouts.shortest().is_some();
+        let used = timeouts.shortest().is_some() && slots != 0;
         let spokes = if used { Self::spoke_count(timeouts) } else { 0 };
         let slots = if used { slots as usize } else { 0 };
         Ok(Self {
