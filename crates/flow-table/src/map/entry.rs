@@ -223,7 +223,7 @@ impl<'a, K: TableKey, V> VacantEntry<'a, K, V> {
     }
 
     #[inline]
-    fn insert_with(self, make: impl FnOnce() -> V) -> Result<&'a mut V, Full> {
+    pub(super) fn insert_with(self, make: impl FnOnce() -> V) -> Result<&'a mut V, Full> {
         self.insert_or_evict_with(make, &mut Refuse)
     }
 

@@ -262,9 +262,32 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
     /// # Errors
     ///
     /// Returns [`Full`] in the cases in which [`insert`](FlowMap::insert) refuses a value.
-    #[inline]
+    ///
+    /// # Panics
+    ///
+    /// Never.
+    #[inline(always)]
     pub fn get_or_insert_with(&mut self, key: K, make: impl FnOnce() -> V) -> Result<&mut V, Full> {
-        self.entry(key).or_insert_with(make)
+        let hash = self.hash(&key);
+        match self.table.find_in_newest(&key, hash) {
+            Some(id) => Ok(self.table.newest_seen(id, self.now).expect("its flow was just found")),
+            None => self.get_or_insert_elsewhere(key, hash, make),
+        }
+    }
+
+    /// Does the same for a key that is not in the newest segment.
+    #[inline(never)]
+    fn get_or_insert_elsewhere(
+        &mut self,
+        key: K,
+        hash: TableHash,
+        make: impl FnOnce() -> V,
+    ) -> Result<&mut V, Full> {
+        let Self { table, now, .. } = self;
+        match table.lookup_older(&key, hash) {
+            Some(id) => Ok(OccupiedEntry { table, id, now: *now }.into_mut()),
+            None => VacantEntry { table, key, hash, now: *now, class: TimeoutClass(0) }.insert_with(make),
+        }
     }
 
     /// Returns the value of a key, creating it if it is missing. If the map is full, it evicts the

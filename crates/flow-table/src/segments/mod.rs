@@ -301,7 +301,7 @@ where
     /// Looks up a key in all segments but the newest.
     #[cold]
     #[inline(never)]
-    fn lookup_older(&self, key: &K, hash: TableHash) -> Option<FlowId> {
+    pub(crate) fn lookup_older(&self, key: &K, hash: TableHash) -> Option<FlowId> {
         self.older().find_map(|segment| {
             let id = segment.table.lookup(key, segment.hash_in(key, hash))?;
             Some(segment.names.outer(id))

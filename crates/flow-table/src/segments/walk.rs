@@ -36,6 +36,19 @@ where
         self.lookup_touch(key, hash, now).map(|(_, value, _)| value)
     }
 
+    /// Returns the flow of a key in the newest segment, by its id within that segment.
+    #[inline(always)]
+    pub(crate) fn find_in_newest(&self, key: &K, hash: TableHash) -> Option<FlowId> {
+        self.newest.table.find(key, hash)
+    }
+
+    /// Returns the value of a flow that has this id within the newest segment, mutably, and records
+    /// that it was seen.
+    #[inline(always)]
+    pub(crate) fn newest_seen(&mut self, id: FlowId, now: Tick) -> Option<&mut V> {
+        self.newest.table.states_mut().get_mut_touch(id, now).map(|(value, _)| value)
+    }
+
     /// Inserts a new flow if there is one segment, which can tell at once that the flow is missing
     /// and that there is space. Returns its id within that segment, for
     /// [`outer`](Self::outer): few callers need it.
