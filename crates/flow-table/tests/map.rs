@@ -226,6 +226,11 @@ proptest! {
     }
 
     #[test]
+    fn a_map_that_grows_from_nothing_does_too(steps in prop::collection::vec(step(150), 1..400)) {
+        check(steps, FlowMap::new());
+    }
+
+    #[test]
     fn a_map_of_one_segment_does_too(steps in prop::collection::vec(step(40), 1..400)) {
         check(steps, FlowMap::with_capacity(64));
     }
@@ -417,6 +422,57 @@ fn disjoint_references_count_as_seen_and_never_alias() {
     assert_eq!(map.get_disjoint_mut([&77, &77]), [None, None]);
     let twice = std::panic::AssertUnwindSafe(|| map.get_disjoint_mut([&3, &4, &3]).len());
     assert!(std::panic::catch_unwind(twice).is_err());
+}
+
+/// A map with two segments, whose flow 0 is past its deadline and not removed yet.
+fn overdue(granule: u64, now: u64) -> FlowMap<u32, u32> {
+    let mut map = FlowMap::builder().flows(2).timeout(8 * granule).build().unwrap();
+    map.set_now(Tick(now - 8 * granule));
+    map.insert(0, 0).unwrap();
+    map.set_now(Tick(now));
+    for key in 1..30 {
+        map.insert(key, key).unwrap();
+    }
+    assert!(map.stats().segments > 1);
+    map
+}
+
+#[test]
+fn a_flow_that_moves_past_its_deadline_is_found_by_the_same_expire() {
+    for granule in [1, 2, 1000] {
+        for now in [8, 9, 100, 5000].map(|granules| granules * granule) {
+            let (mut map, mut gone) = (overdue(granule, now), Vec::new());
+            map.clone().expire(100, |_, key, _| gone.push(key));
+            while map.compact(7, |_, _| ()).more {}
+            assert_eq!((map.stats().segments, map.len()), (1, 30));
+            map.expire(100, |_, key, _| gone.push(key));
+            assert_eq!(gone, [0, 0], "granule {granule}, now {now}");
+            assert_eq!(map.expire(100, |_, _, _| ()).removed, 0);
+            map.set_now(Tick(now + 10 * granule));
+            assert_eq!(map.expire(100, |_, _, _| ()).removed, 29);
+        }
+    }
+}
+
+#[test]
+fn a_flow_whose_new_class_has_timed_out_is_found_by_the_next_expire() {
+    let (long, short) = (TimeoutClass(0), TimeoutClass(1));
+    let timeouts = Timeouts::NEVER.with(long, 1000).with(short, 80);
+    let mut map = FlowMap::builder().timeouts(timeouts).build().unwrap();
+    for key in 0..20_u32 {
+        map.insert(key, ()).unwrap();
+    }
+    map.set_now(Tick(500));
+    assert_eq!(map.expire(100, |_, _, ()| ()).removed, 0);
+    for key in 0..10 {
+        let id = map.id_of(&key).unwrap();
+        assert!(map.set_class(id, short));
+    }
+    assert_eq!(map.expire(100, |_, _, ()| ()).removed, 10, "at the same time");
+    map.set_now(Tick(999));
+    assert_eq!(map.expire(100, |_, _, ()| ()).removed, 0);
+    map.set_now(Tick(1010));
+    assert_eq!(map.expire(100, |_, _, ()| ()).removed, 10);
 }
 
 #[test]

@@ -123,8 +123,8 @@ impl FlowMapBuilder {
         K: TableKey + Hash,
         S: BuildHasher,
     {
-        let Self { flows, flows_max, memory_max_bytes, .. } = self;
-        if self.has_zero_timeout {
+        let Self { flows, flows_max, memory_max_bytes, timeouts, has_zero_timeout, huge_pages } = self;
+        if has_zero_timeout {
             return Err(BuildError::ZeroTimeout);
         }
         if flows_max > FLOWS_MAX {
@@ -134,7 +134,7 @@ impl FlowMapBuilder {
         if flows_max == 0 {
             return Err(BuildError::NoCapacity);
         }
-        let settings = Settings(self);
+        let settings = Settings { timeouts, huge_pages };
         let table = if flows == 0 {
             let first_flows = FIRST_FLOWS.min(flows_max);
             let needed_bytes = settings.config(first_flows).bytes_needed::<K, V>();
@@ -154,12 +154,22 @@ impl FlowMapBuilder {
 /// The settings of a map, which build its segments: a closure would make the map invariant over
 /// its values.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings(pub(super) FlowMapBuilder);
+pub(crate) struct Settings {
+    timeouts: Timeouts,
+    huge_pages: HugePages,
+}
 
 impl Settings {
+    /// Returns a builder of a map with these settings, within limits.
+    pub(super) const fn builder(self, limits: &GrowthLimits) -> FlowMapBuilder {
+        let GrowthLimits { flows_max, memory_max_bytes, .. } = *limits;
+        let builder = FlowMapBuilder::new().max_flows(flows_max).memory_max_bytes(memory_max_bytes);
+        builder.timeouts(self.timeouts).huge_pages(self.huge_pages)
+    }
+
     /// Returns the configuration of a segment for a number of flows.
     fn config(&self, flows: u32) -> LineHashConfig {
-        let FlowMapBuilder { timeouts, huge_pages, .. } = self.0;
+        let Self { timeouts, huge_pages } = *self;
         LineHashConfig { timeouts, huge_pages, ..LineHashConfig::for_flows(flows) }
     }
 }

@@ -27,7 +27,8 @@ impl<K: TableKey + Hash, V: Clone, S: BuildHasher + Clone> Clone for FlowMap<K, 
     ///
     /// Panics if memory is insufficient.
     fn clone(&self) -> Self {
-        let builder = self.table.builder().0.flows(self.table.len());
+        let (limits, settings) = self.table.parameters();
+        let builder = settings.builder(limits).flows(self.table.len());
         let map = builder.build_with_hasher(self.hasher.clone());
         let mut map = map.expect("memory for as many flows as there are");
         map.now = self.now;

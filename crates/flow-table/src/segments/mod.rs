@@ -254,9 +254,9 @@ where
         }
     }
 
-    /// Returns the builder of segments.
-    pub(crate) fn builder(&self) -> &F {
-        &self.build
+    /// Returns the limits, and the builder of segments.
+    pub(crate) fn parameters(&self) -> (&GrowthLimits, &F) {
+        (&self.limits, &self.build)
     }
 
     /// Returns the number of segments.

@@ -90,6 +90,8 @@ pub(crate) struct Wheel {
     granule: u64,
     /// The last granule whose flows have all been examined.
     done: u64,
+    /// The granule of the latest time that the wheel knows to have come.
+    reached: u64,
     spoke_count: u32,
     /// The first slot of each spoke plus one, 0 for none; the length is a power of two.
     spokes: LineArray<u32>,
@@ -130,6 +132,7 @@ impl Wheel {
             granule: Self::granule(timeouts),
             spoke_count: spokes,
             done: 0,
+            reached: 0,
             spokes: LineArray::try_new(spokes as usize, HugePages::No)?,
             links: LineArray::try_new(slots, HugePages::No)?,
             armed: 0,
@@ -149,15 +152,24 @@ impl Wheel {
         self.granule
     }
 
-    /// Puts an unlinked slot onto the spoke of its deadline.
+    /// Puts an unlinked slot onto the spoke of its deadline, or onto the next spoke to examine if
+    /// that deadline is past.
     pub(crate) fn arm(&mut self, slot: u32, deadline: Tick, now: Tick) {
         if self.armed == 0 {
             // Nothing is due before `now`, so the wheel starts here, regardless of where the clock
             // began.
             self.done = now.0 / self.granule;
+            self.reached = self.done;
+        }
+        let granule = deadline.0.div_ceil(self.granule);
+        if granule <= self.done && self.done == self.reached && deadline.0 != u64::MAX {
+            // The flow is due at once, so the granule that has come is examined again. Its spoke is
+            // empty, because flows lie at most one spoke less than a round ahead. Nothing is due
+            // before the end of time is over.
+            self.done = self.done.saturating_sub(1);
         }
         let last = self.done.saturating_add(u64::from(self.spoke_count) - 1);
-        let granule = deadline.0.div_ceil(self.granule).clamp(self.done.saturating_add(1).min(last), last);
+        let granule = granule.clamp(self.done.saturating_add(1).min(last), last);
         let spoke = self.spoke_of(granule);
         let next = core::mem::replace(&mut self.spokes[spoke as usize], slot + 1);
         if next != 0 {
@@ -200,6 +212,7 @@ impl Wheel {
         if self.armed == 0 {
             return None;
         }
+        self.reached = self.reached.max(current);
         // After a long pause one round visits every spoke; further rounds would visit them again.
         self.done = self.done.max(current.saturating_sub(u64::from(self.spoke_count)));
         while self.done < current {
