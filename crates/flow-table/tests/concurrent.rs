@@ -47,6 +47,33 @@ fn step(keys: u64) -> impl Strategy<Value = Step> {
     ]
 }
 
+#[test]
+fn each_flow_is_counted_as_inserted_and_as_what_it_became() {
+    let timeouts = Timeouts::NEVER.with(TimeoutClass(0), 10);
+    let config = ConcurrentConfig { max_flows: 100, timeouts, ..ConcurrentConfig::for_flows(1) };
+    let table = table::<u32>(&config);
+    let (handle, shards) = (table.handle(), table.stats().segments);
+    let stats = || {
+        let stats = table.stats();
+        (stats.len, stats.inserted, stats.removed, stats.expired, stats.refused)
+    };
+    for key in 0..103 {
+        assert_eq!(handle.pin().insert(key, 0).is_ok(), key < 100);
+    }
+    assert!(handle.pin().try_insert(200, 0).is_err());
+    assert!(handle.pin().get_or_insert_with(200, || unreachable!()).is_err());
+    assert_eq!((stats(), shards), ((100, 100, 0, 0, 5), 64));
+    handle.pin().insert(0, 1).unwrap();
+    handle.pin().remove(&0);
+    handle.pin().retain(|flow| flow.key() >= 10);
+    table.set_now(Tick(10));
+    handle.pin().touch(&99);
+    while handle.pin().expire(10, |_| {}).more {}
+    assert_eq!(stats(), (1, 100, 10, 89, 5));
+    handle.pin().clear();
+    assert_eq!(stats(), (0, 100, 11, 89, 5));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 200 }))]
 

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable};
+use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable, OwnedHandle};
 use flowloom_flow_table::{Tick, TimeoutClass, Timeouts};
 use proptest::prelude::*;
 
@@ -222,6 +222,30 @@ fn a_value_may_use_its_table_while_it_is_dropped() {
         handle.pin().flush();
     }
     assert_eq!(table.len(), 1);
+}
+
+#[test]
+fn owned_handles_share_a_table_and_drop_values_before_what_they_borrow() {
+    let live = AtomicUsize::new(0);
+    let text = String::from("borrowed");
+    {
+        let first = OwnedHandle::new(Arc::new(table::<Borrowing<'_>>()));
+        let second = OwnedHandle::new(Arc::clone(first.table()));
+        for key in 0..100 {
+            assert!(first.pin().insert(key, Borrowing::new(&text, &live)).is_ok());
+        }
+        let pinned = second.pin();
+        assert_eq!(pinned.remove(&7).map(|value| value.text), Some(text.as_str()));
+        drop(first);
+        assert!(pinned.get(&8).is_some() && live.load(Ordering::Relaxed) >= 99);
+        let other = Arc::clone(second.table());
+        thread::scope(|scope| {
+            scope.spawn(move || OwnedHandle::new(other).pin().clear());
+        });
+        drop(pinned);
+        assert!(second.table().is_empty());
+    }
+    assert_eq!(live.load(Ordering::Relaxed), 0);
 }
 
 #[test]

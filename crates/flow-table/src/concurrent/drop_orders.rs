@@ -132,6 +132,35 @@
 //! println!("{kept:?}");
 //! ```
 //!
+//! An owned handle, or its pin, that is dropped after what the values borrow, or the handle before
+//! its pin:
+//!
+//! ```compile_fail,E0597
+//! use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable, OwnedHandle};
+//! type Table<'s> = ConcurrentFlowTable<u32, &'s String>;
+//! let table = Table::try_new(&ConcurrentConfig::for_flows(1)).unwrap();
+//! let handle = OwnedHandle::new(table.into());
+//! let text = String::new();
+//! let _ = handle.pin().insert(1, &text);
+//! ```
+//!
+//! ```compile_fail,E0505
+//! use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable, OwnedHandle};
+//! let table = ConcurrentFlowTable::<u32, u32>::try_new(&ConcurrentConfig::for_flows(1)).unwrap();
+//! let handle = OwnedHandle::new(table.into());
+//! let pinned = handle.pin();
+//! drop(handle);
+//! ```
+//!
+//! ```compile_fail,E0277
+//! use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable, OwnedHandle};
+//! let table = ConcurrentFlowTable::<u32, u32>::try_new(&ConcurrentConfig::for_flows(1)).unwrap();
+//! let handle = OwnedHandle::new(table.into());
+//! std::thread::scope(|scope| {
+//!     scope.spawn(move || drop(handle));
+//! });
+//! ```
+//!
 //! A handle or a pin that changes threads:
 //!
 //! ```compile_fail,E0277

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
+use std::sync::Arc;
 
 use crossbeam_epoch::{Guard, LocalHandle};
 
@@ -58,6 +59,58 @@ impl<K, V, S> Drop for Handle<'_, K, V, S> {
 impl<K, V, S> fmt::Debug for Handle<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handle").field("table", self.table).finish_non_exhaustive()
+    }
+}
+
+/// A thread's access to a [`ConcurrentFlowTable`] that it shares the ownership of, so that a struct
+/// can contain both.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use flowloom_flow_table::KeyedState;
+/// use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable, OwnedHandle};
+///
+/// struct Worker {
+///     flows: OwnedHandle<u32, u32, KeyedState>,
+/// }
+///
+/// let table = Arc::new(ConcurrentFlowTable::try_new(&ConcurrentConfig::for_flows(10))?);
+/// let worker = Worker { flows: OwnedHandle::new(table) };
+/// worker.flows.pin().insert(7, 443)?;
+/// assert_eq!(worker.flows.table().len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a handle does nothing until `pin` is called"]
+pub struct OwnedHandle<K, V, S> {
+    // Dropped before the table, and with it before everything that values borrow.
+    local: LocalHandle,
+    table: Arc<ConcurrentFlowTable<K, V, S>>,
+}
+
+impl<K, V, S> OwnedHandle<K, V, S> {
+    /// Returns a handle for the calling thread. Creating it allocates, so keep it for as long as
+    /// the thread uses the table.
+    pub fn new(table: Arc<ConcurrentFlowTable<K, V, S>>) -> Self {
+        Self { local: table.collector.register(), table }
+    }
+
+    /// Does what [`Handle::pin`] does.
+    #[inline]
+    pub fn pin(&self) -> Pinned<'_, K, V, S> {
+        Pinned { table: &self.table, guard: self.local.pin() }
+    }
+
+    /// Returns the table.
+    pub fn table(&self) -> &Arc<ConcurrentFlowTable<K, V, S>> {
+        &self.table
+    }
+}
+
+impl<K, V, S> fmt::Debug for OwnedHandle<K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnedHandle").field("table", &self.table).finish_non_exhaustive()
     }
 }
 
@@ -294,9 +347,13 @@ where
         writer: &mut Writer<'p, K, V>,
         hash: TableHash,
     ) -> Result<(Space<'p, K, V>, Reservation<'p>), FullReason> {
-        let reserved = self.table.limit.reserve().ok_or(FullReason::Capacity)?;
-        let space = writer.space(hash).ok_or(FullReason::Memory)?;
-        Ok((space, reserved))
+        let reserved = self.table.limit.reserve().ok_or(FullReason::Capacity);
+        let space =
+            reserved.and_then(|reserved| Ok((writer.space(hash).ok_or(FullReason::Memory)?, reserved)));
+        if space.is_err() {
+            writer.refuse();
+        }
+        space
     }
 
     #[inline(always)]

@@ -27,7 +27,7 @@ mod shard;
 mod steps;
 mod sync;
 
-pub use handle::{ConcurrentFlow, ConcurrentFlowId, Handle, Pinned};
+pub use handle::{ConcurrentFlow, ConcurrentFlowId, Handle, OwnedHandle, Pinned};
 
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
@@ -37,7 +37,7 @@ use flowloom_flow_key::{KeyedState, TableHash};
 
 use crate::error::{BuildError, FLOWS_MAX};
 use crate::state::Timeouts;
-use crate::table::{MemoryReport, TableKey, Tick};
+use crate::table::{MemoryReport, TableKey, TableStats, Tick};
 use index::LANES;
 use limit::Limit;
 use node::Node;
@@ -96,9 +96,10 @@ impl ConcurrentConfig {
 /// values are valid while it is pinned. Threads share values, so state that packets change consists
 /// of atomics, has its own lock, or is replaced with [`insert`](Pinned::insert). Keys and values
 /// are `Send + Sync`, `Arc` included. A value is dropped some time after the removal of its flow,
-/// on any thread that has a handle, and at the latest with the table. It may therefore borrow what
-/// outlives the table. If a handle or a pin is leaked, removed values may be leaked with it; they
-/// are never dropped later. If the drop of a value panics, some other removed values may be leaked.
+/// on any thread that has a handle, never under the lock of a shard, and at the latest with the
+/// table. It may therefore borrow what outlives the table. If a handle or a pin is leaked, removed
+/// values may be leaked with it; they are never dropped later. If the drop of a value panics, some
+/// other removed values may be leaked.
 ///
 /// Writers use the same handle as readers. Sharding spreads writers over locks, so several can
 /// write at once, and a single writer never waits.
@@ -205,7 +206,7 @@ where
     }
 
     /// Returns a thread's access to the table. Creating a handle allocates, so keep it for as long
-    /// as the thread uses the table.
+    /// as the thread uses the table. An [`OwnedHandle`] may be stored beside its table.
     pub fn handle(&self) -> Handle<'_, K, V, S> {
         Handle::new(self)
     }
@@ -248,6 +249,13 @@ impl<K, V, S> ConcurrentFlowTable<K, V, S> {
     /// Returns the hasher.
     pub fn hasher(&self) -> &S {
         &self.hasher
+    }
+
+    /// Returns the counters: [`segments`](TableStats::segments) is the number of shards, and those
+    /// of eviction and lists are 0. It locks one shard at a time, so the counters of different
+    /// shards are from different moments.
+    pub fn stats(&self) -> TableStats {
+        self.shards.iter().map(Shard::stats).fold(TableStats::default(), TableStats::and)
     }
 
     /// Returns the bytes of indexes and nodes, without the allocator's overhead and without values

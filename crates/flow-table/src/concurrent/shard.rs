@@ -22,6 +22,7 @@ use super::load::{LINES_PER_WRITE, flows_before_growth, lines_of_next};
 use super::node::Node;
 use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::error::BuildError;
+use crate::table::TableStats;
 
 /// A part of a table.
 ///
@@ -42,6 +43,9 @@ struct Progress {
     number: u64,
     /// The line at which expiry continues.
     hand: usize,
+    removed: u64,
+    expired: u64,
+    refused: u64,
 }
 
 impl<K, V> Shard<K, V> {
@@ -72,6 +76,16 @@ impl<K, V> Shard<K, V> {
     pub(super) fn capacity(&self, guard: &Guard) -> usize {
         let current = self.index(guard);
         flows_before_growth(current.next.load(guard).unwrap_or(current).line_count())
+    }
+
+    /// Returns its counters. Waits for the lock.
+    pub(super) fn stats(&self) -> TableStats {
+        let progress = self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Progress { removed, expired, refused, .. } = *progress;
+        // Each table has at most 2³⁰ flows.
+        let len = u32::try_from(self.len()).unwrap_or(u32::MAX);
+        let inserted = u64::from(len) + removed + expired;
+        TableStats { len, inserted, removed, expired, refused, segments: 1, ..TableStats::default() }
     }
 
     /// Returns the bytes of its indexes.
@@ -173,6 +187,11 @@ impl<'g, K, V> Writer<'g, K, V> {
         })
     }
 
+    /// Counts a flow that was refused.
+    pub(super) fn refuse(&mut self) {
+        self.progress.refused += 1;
+    }
+
     /// Returns a number that no flow of the shard has had.
     pub(super) fn number(&mut self) -> u64 {
         self.progress.number += 1;
@@ -229,6 +248,7 @@ impl<'g, K, V> Writer<'g, K, V> {
             // index before the lock is released. See `Shard` for the guards.
             unsafe { node.retire(self.guard) };
             self.shard.len.fetch_sub(1, Ordering::Relaxed);
+            self.progress.removed += 1;
         }
     }
 
@@ -329,6 +349,8 @@ impl<'g, K, V> Writer<'g, K, V> {
                 if is_due(found.node) {
                     removed.push(found.node);
                     self.leave(&Place { index: self.current, found });
+                    self.progress.removed -= 1;
+                    self.progress.expired += 1;
                 }
             }
             self.progress.hand += 1;
