@@ -98,6 +98,45 @@ fn reserve(map: &mut FlowMap<u16, u32>, model: &HashMap<u16, u32>, flows: u32) {
     }
 }
 
+/// Changes the values of three keys, if they differ.
+fn change_disjoint(map: &mut FlowMap<u16, u32>, model: &mut HashMap<u16, u32>, keys: [u16; 3], by: u32) {
+    let [a, b, c] = &keys;
+    if a != b && b != c && a != c {
+        let both = [map.get_disjoint_mut([a, b, c]), model.get_disjoint_mut([a, b, c])];
+        assert_eq!(both[0], both[1]);
+        for value in both.into_iter().flatten().flatten() {
+            *value ^= by;
+        }
+    }
+}
+
+/// Compares all that iterators yield.
+fn compare(map: FlowMap<u16, u32>, model: HashMap<u16, u32>) {
+    let mut flows: Vec<_> = map.iter().map(|(key, value)| (*key, *value)).collect();
+    assert_eq!(map.iter().len(), flows.len());
+    flows.sort_unstable();
+    let mut expected: Vec<_> = model.into_iter().collect();
+    expected.sort_unstable();
+    assert_eq!(flows, expected);
+    assert!(map.flows().all(|flow| {
+        map.id_of(flow.key) == Some(flow.id)
+            && map.get_by_id(flow.id) == Some(flow.value)
+            && map.last_seen(flow.id) == Some(flow.last_seen)
+    }));
+    assert_eq!(map.flows().len(), expected.len());
+    let copies = [map.clone(), map.clone()];
+    let [keys, values] = copies;
+    let mut parts = (keys.into_keys().collect::<Vec<_>>(), values.into_values().collect::<Vec<_>>());
+    parts.0.sort_unstable();
+    parts.1.sort_unstable();
+    let mut expected_values: Vec<_> = expected.iter().map(|(_, value)| *value).collect();
+    expected_values.sort_unstable();
+    assert_eq!(parts, (expected.iter().map(|(key, _)| *key).collect(), expected_values));
+    let mut owned: Vec<_> = map.into_iter().collect();
+    owned.sort_unstable();
+    assert_eq!(owned, expected);
+}
+
 fn check(steps: Vec<Step>, mut map: FlowMap<u16, u32>) {
     let mut model = HashMap::new();
     for step in steps {
@@ -136,15 +175,7 @@ fn check(steps: Vec<Step>, mut map: FlowMap<u16, u32>) {
                 let mut expected = *model.entry(key).or_insert(value);
                 assert_eq!(map.try_insert(key, value), Ok((&mut expected, left)));
             }
-            Step::Disjoint([a, b, c], by) => {
-                if a != b && b != c && a != c {
-                    let both = [map.get_disjoint_mut([&a, &b, &c]), model.get_disjoint_mut([&a, &b, &c])];
-                    assert_eq!(both[0], both[1]);
-                    for value in both.into_iter().flatten().flatten() {
-                        *value ^= by;
-                    }
-                }
-            }
+            Step::Disjoint(keys, by) => change_disjoint(&mut map, &mut model, keys, by),
             Step::EntryOfKey(key) => {
                 let own = map.entry(key).or_insert_with_key(|key| u32::from(*key) + 1).copied();
                 assert_eq!(own, Ok(*model.entry(key).or_insert_with_key(|key| u32::from(*key) + 1)));
@@ -191,29 +222,7 @@ fn check(steps: Vec<Step>, mut map: FlowMap<u16, u32>) {
         }
         assert_eq!((map.len(), map.is_empty()), (model.len(), model.is_empty()));
     }
-    let mut flows: Vec<_> = map.iter().map(|(key, value)| (*key, *value)).collect();
-    assert_eq!(map.iter().len(), flows.len());
-    flows.sort_unstable();
-    let mut expected: Vec<_> = model.into_iter().collect();
-    expected.sort_unstable();
-    assert_eq!(flows, expected);
-    assert!(map.flows().all(|flow| {
-        map.id_of(flow.key) == Some(flow.id)
-            && map.get_by_id(flow.id) == Some(flow.value)
-            && map.last_seen(flow.id) == Some(flow.last_seen)
-    }));
-    assert_eq!(map.flows().len(), expected.len());
-    let copies = [map.clone(), map.clone()];
-    let [keys, values] = copies;
-    let mut parts = (keys.into_keys().collect::<Vec<_>>(), values.into_values().collect::<Vec<_>>());
-    parts.0.sort_unstable();
-    parts.1.sort_unstable();
-    let mut expected_values: Vec<_> = expected.iter().map(|(_, value)| *value).collect();
-    expected_values.sort_unstable();
-    assert_eq!(parts, (expected.iter().map(|(key, _)| *key).collect(), expected_values));
-    let mut owned: Vec<_> = map.into_iter().collect();
-    owned.sort_unstable();
-    assert_eq!(owned, expected);
+    compare(map, model);
 }
 
 proptest! {
@@ -417,7 +426,7 @@ fn disjoint_references_count_as_seen_and_never_alias() {
     map.set_now(Tick(9));
     let keys: [u32; 6] = [19, 3, 77, 0, 5, 18];
     let found = map.get_disjoint_mut(keys.each_ref());
-    assert_eq!(found.map(|value| value.copied()), keys.map(|key| (key < 20).then_some(key)));
+    assert_eq!(found.map(|value| value.map(|value| *value)), keys.map(|key| (key < 20).then_some(key)));
     assert_eq!(map.flows().filter(|flow| flow.last_seen == Tick(9)).count(), 5);
     assert_eq!(map.get_disjoint_mut([&77, &77]), [None, None]);
     let twice = std::panic::AssertUnwindSafe(|| map.get_disjoint_mut([&3, &4, &3]).len());
@@ -426,13 +435,11 @@ fn disjoint_references_count_as_seen_and_never_alias() {
 
 /// A map with two segments, whose flow 0 is past its deadline and not removed yet.
 fn overdue(granule: u64, now: u64) -> FlowMap<u32, u32> {
-    let mut map = FlowMap::builder().flows(2).timeout(8 * granule).build().unwrap();
+    let mut map = FlowMap::builder().flows(2).timeout(8 * granule).build().expect("a valid configuration");
     map.set_now(Tick(now - 8 * granule));
-    map.insert(0, 0).unwrap();
+    map.extend([(0, 0)]);
     map.set_now(Tick(now));
-    for key in 1..30 {
-        map.insert(key, key).unwrap();
-    }
+    map.extend((1..30).map(|key| (key, key)));
     assert!(map.stats().segments > 1);
     map
 }
@@ -538,16 +545,16 @@ mod covariant {
     fn map<'s>(map: FlowMap<u8, Text>) -> FlowMap<u8, &'s str> {
         map
     }
-    fn iter<'a, 's>(iter: Iter<'a, u8, Text>) -> Iter<'a, u8, &'s str> {
+    fn iter<'s>(iter: Iter<'_, u8, Text>) -> Iter<'_, u8, &'s str> {
         iter
     }
-    fn flows<'a, 's>(flows: Flows<'a, u8, Text>) -> Flows<'a, u8, &'s str> {
+    fn flows<'s>(flows: Flows<'_, u8, Text>) -> Flows<'_, u8, &'s str> {
         flows
     }
-    fn keys<'a, 's>(keys: Keys<'a, u8, Text>) -> Keys<'a, u8, &'s str> {
+    fn keys<'s>(keys: Keys<'_, u8, Text>) -> Keys<'_, u8, &'s str> {
         keys
     }
-    fn values<'a, 's>(values: Values<'a, u8, Text>) -> Values<'a, u8, &'s str> {
+    fn values<'s>(values: Values<'_, u8, Text>) -> Values<'_, u8, &'s str> {
         values
     }
     fn into_iter<'s>(iter: IntoIter<u8, Text>) -> IntoIter<u8, &'s str> {

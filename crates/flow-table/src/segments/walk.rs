@@ -80,7 +80,7 @@ where
     /// Returns all flows, the newest segment first.
     pub(crate) fn flows(&self) -> Flows<'_, K, V> {
         let Segment { table, names, .. } = &self.newest;
-        Flows { older: self.older.iter(), flows: table.flows(), names: *names }
+        Flows { older: self.older.iter(), current: table.flows(), names: *names }
     }
 
     /// Returns the values of several flows, mutably, and records that they were seen.
@@ -135,13 +135,13 @@ impl<K, V> Found<'_, K, V> {
 /// All flows.
 pub(crate) struct Flows<'a, K, V> {
     older: slice::Iter<'a, Segment<K, LineHash<K, V>>>,
-    flows: linehash::Flows<'a, K, V>,
+    current: linehash::Flows<'a, K, V>,
     names: Names,
 }
 
 impl<K, V> Clone for Flows<'_, K, V> {
     fn clone(&self) -> Self {
-        Self { older: self.older.clone(), flows: self.flows.clone(), ..*self }
+        Self { older: self.older.clone(), current: self.current.clone(), ..*self }
     }
 }
 
@@ -151,11 +151,11 @@ impl<'a, K: TableKey, V> Iterator for Flows<'a, K, V> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some((id, state)) = self.flows.next() {
+            if let Some((id, state)) = self.current.next() {
                 return Some(Found { id, names: self.names, state });
             }
             let Segment { table, names, .. } = self.older.next()?;
-            (self.flows, self.names) = (table.flows(), *names);
+            (self.current, self.names) = (table.flows(), *names);
         }
     }
 }
