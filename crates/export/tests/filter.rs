@@ -23,6 +23,7 @@ enum Plain {
     Protocol(bool, &'static str, u8),
     Flags(u16),
     Rtt(&'static str, u64),
+    Queries(Vec<String>),
     Not(Box<Plain>),
     And(Vec<Plain>),
     Or(Vec<Plain>),
@@ -49,6 +50,9 @@ fn holds(operator: &str, value: u64, number: u64) -> bool {
     }
 }
 
+/// A record, with the values of two additional fields.
+type Case = (AccountingRecord, Option<u64>, Option<String>);
+
 impl Plain {
     fn text(&self) -> String {
         let all = |parts: &[Self], word: &str| {
@@ -65,13 +69,18 @@ impl Plain {
             Self::Protocol(is, name, _) => format!("protocol {} \"{name}\"", if *is { "==" } else { "!=" }),
             Self::Flags(mask) => format!("tcp_flags & {mask:#x}"),
             Self::Rtt(operator, number) => format!("handshake_rtt {operator} {number}ns"),
+            Self::Queries(parts) => {
+                let parts: Vec<String> = parts.iter().map(|part| format!("\"{part}\"")).collect();
+                format!("dns_queries contains ({})", parts.join(","))
+            }
             Self::Not(part) => format!("not ({})", part.text()),
             Self::And(parts) => all(parts, " and "),
             Self::Or(parts) => all(parts, " || "),
         }
     }
 
-    fn matches(&self, record: &AccountingRecord, rtt: Option<u64>) -> bool {
+    fn matches(&self, case: &Case) -> bool {
+        let (record, rtt, queries) = case;
         match self {
             Self::Number(name, operator, value) => holds(operator, number(name, record), *value),
             Self::Ports(ranges) => {
@@ -93,12 +102,16 @@ impl Plain {
             Self::Protocol(is, _, protocol) => (record.protocol == *protocol) == *is,
             Self::Flags(mask) => record.tcp_flags & mask != 0,
             Self::Rtt(operator, value) => match rtt {
-                Some(rtt) => holds(operator, rtt, *value),
+                Some(rtt) => holds(operator, *rtt, *value),
                 None => *operator == "!=",
             },
-            Self::Not(part) => !part.matches(record, rtt),
-            Self::And(parts) => parts.iter().all(|part| part.matches(record, rtt)),
-            Self::Or(parts) => parts.iter().any(|part| part.matches(record, rtt)),
+            Self::Queries(parts) => queries.as_ref().is_some_and(|text| {
+                let mut ends = (0..=text.len()).map(|at| &text[at..]);
+                ends.any(|end| parts.iter().any(|part| end.starts_with(part)))
+            }),
+            Self::Not(part) => !part.matches(case),
+            Self::And(parts) => parts.iter().all(|part| part.matches(case)),
+            Self::Or(parts) => parts.iter().any(|part| part.matches(case)),
         }
     }
 }
@@ -125,6 +138,7 @@ fn plain() -> impl Strategy<Value = Plain> {
         ),
         (any::<bool>(), protocols).prop_map(|(is, (name, number))| Plain::Protocol(is, name, number)),
         (0..0x1FF_u16).prop_map(Plain::Flags),
+        prop::collection::vec("[a-b.; ]{0,3}", 1..3).prop_map(Plain::Queries),
         (operator(), small).prop_map(|(operator, number)| Plain::Rtt(operator, number)),
     ];
     leaf.prop_recursive(4, 24, 3, |inner| {
@@ -151,21 +165,27 @@ fn record() -> impl Strategy<Value = AccountingRecord> {
     )
 }
 
+fn case() -> impl Strategy<Value = Case> {
+    (record(), prop::option::of(0..6_u64), prop::option::of("[a-b.; ]{0,9}"))
+}
+
 proptest! {
     #[test]
     fn a_filter_matches_what_the_oracle_does(
         expression in plain(),
-        records in prop::collection::vec((record(), prop::option::of(0..6_u64)), 1..20),
+        cases in prop::collection::vec(case(), 1..20),
     ) {
         let schema = Detailed::<AllFields>::schema();
-        let at = schema.named("handshake_rtt").unwrap().index;
+        let [rtt_at, queries_at] =
+            ["handshake_rtt", "dns_queries"].map(|name| schema.named(name).unwrap().index);
         let filter = RecordFilter::parse(&expression.text(), &schema).unwrap();
-        for (record, rtt) in records {
+        for case in cases {
+            let (record, rtt, queries) = &case;
             let mut row = record.row();
             row.values.resize(schema.columns().len(), Value::None);
-            row.values[at] = rtt.into();
-            let expected = expression.matches(&record, rtt);
-            prop_assert_eq!(filter.matches(&row), expected, "{}: {:?}", expression.text(), record);
+            row.values[rtt_at] = (*rtt).into();
+            row.values[queries_at] = Value::from_text(queries.clone(), false);
+            prop_assert_eq!(filter.matches(&row), expression.matches(&case), "{}: {:?}", expression.text(), case);
         }
     }
 
@@ -178,7 +198,7 @@ proptest! {
 
     #[test]
     fn no_mixture_of_words_is_trouble(words in prop::collection::vec(prop::sample::select(vec![
-        "bytes", ">", "1M", "and", "or", "not", "(", ")", "in", ",", "source", "==", "10.0.0.0/8", "!", "tcp", "&", "\"",
+        "bytes", ">", "1M", "and", "or", "not", "(", ")", "in", "contains", "community_id", ",", "source", "==", "10.0.0.0/8", "!", "tcp", "&", "\"",
     ]), 0..30)) {
         let text = words.join(" ");
         if let Ok(filter) = parse(&text) {
@@ -208,6 +228,9 @@ fn words_times_and_text_are_compared() {
         ("bytes > 18446744073709551615", false),
         ("low == 10.0.0.1", true),
         (&format!("community_id == '{id}'"), true),
+        ("community_id contains (x:, '1:')", true),
+        ("community_id contains x: or end_reason contains idle", false),
+        ("tls_sni contains ''", false),
         (&format!("not community_id in ('{id}', x)"), false),
         ("bytes == 1 or bytes == 0 and packets == 1", false),
         ("bytes == 0 or bytes == 1 and packets == 1", true),

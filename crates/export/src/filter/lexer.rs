@@ -15,6 +15,8 @@ pub(super) enum Comparison {
     HasBits,
     /// One of several values.
     In,
+    /// The text has one of several parts.
+    Contains,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +102,7 @@ fn of_word(word: &str) -> TokenKind {
         "or" => TokenKind::Or,
         "not" => TokenKind::Not,
         "in" => TokenKind::Compare(Comparison::In),
+        "contains" => TokenKind::Compare(Comparison::Contains),
         word => TokenKind::Word(word.to_owned()),
     }
 }

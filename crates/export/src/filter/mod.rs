@@ -55,6 +55,7 @@ impl std::error::Error for RecordFilterError {}
 /// | `destination_port in (80, 8000-8999)` | one of these numbers or ranges |
 /// | `source in 10.0.0.0/8` | an address in a prefix, or in one of several |
 /// | `protocol == tcp`, `end_reason in (fin, reset)` | words; text with other characters stands in quotes |
+/// | `dns_queries contains "b.example"` | the text has this part, or one of several in parentheses |
 /// | `tcp_flags & 0x12` | one of these bits is set |
 /// | `start >= 2026-11-25T17:00:00Z` | a time, or nanoseconds since 1970 |
 /// | `and`, `or`, `not`, `( )` | also `&&`, `||`, `!`; `and` binds more closely than `or` |
@@ -134,6 +135,8 @@ enum Test {
     Prefixes(Vec<Prefix>),
     /// The text is one of these.
     Texts(Vec<String>),
+    /// The text has one of these parts.
+    Parts(Vec<String>),
 }
 
 impl Node {
@@ -158,6 +161,10 @@ impl Node {
                 Test::Texts(texts) => {
                     let text = subject.text(row);
                     text.is_some_and(|text| texts.iter().any(|known| *known == text))
+                }
+                Test::Parts(parts) => {
+                    let text = subject.text(row);
+                    text.is_some_and(|text| parts.iter().any(|part| text.contains(&**part)))
                 }
             },
         }

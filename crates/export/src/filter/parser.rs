@@ -99,33 +99,37 @@ impl<'a> Parser<'a> {
         let values = Values::of(kind);
         let place = self.at();
         let Some(Token { kind: TokenKind::Compare(comparison), .. }) = self.tokens.next() else {
-            let what = format!("expected a comparison of {name}: ==, !=, <, <=, >, >=, &, or in");
+            let what = format!("expected a comparison of {name}: ==, !=, <, <=, >, >=, &, in, or contains");
             return Err(RecordFilterError::new(place, what));
         };
         let is_bits = comparison == Comparison::HasBits;
+        let is_part = comparison == Comparison::Contains;
+        let is_many = is_part || comparison == Comparison::In;
         let is_order =
-            !is_bits && !matches!(comparison, Comparison::Equal | Comparison::Unequal | Comparison::In);
+            !is_bits && !is_many && !matches!(comparison, Comparison::Equal | Comparison::Unequal);
         let allowed = match values {
-            Values::Address | Values::Text => !is_bits && !is_order,
-            Values::Bits => !is_order,
-            Values::Number => !is_bits,
+            Values::Address => !is_bits && !is_order && !is_part,
+            Values::Text => !is_bits && !is_order,
+            Values::Bits => !is_order && !is_part,
+            Values::Number => !is_bits && !is_part,
         };
         if !allowed {
             let (what, operators) = match values {
                 Values::Address => ("an address", "==, != and in"),
-                Values::Text => ("text", "==, != and in"),
+                Values::Text => ("text", "==, !=, in and contains"),
                 Values::Bits => ("a set of bits", "&, ==, != and in"),
                 Values::Number => ("a number", "==, !=, <, <=, >, >= and in"),
             };
             let what = format!("{name} is {what}, which has {operators}");
             return Err(RecordFilterError::new(place, what));
         }
-        let texts = if comparison == Comparison::In { self.list(&name)? } else { vec![self.value(&name)?] };
+        let texts = if is_many { self.list(&name)? } else { vec![self.value(&name)?] };
         let test = match values {
             Values::Address => {
                 let many = comparison == Comparison::In;
                 Test::Prefixes(each(texts, |text| value::prefix(text, many))?)
             }
+            Values::Text if is_part => Test::Parts(texts.into_iter().map(|(_, text)| text).collect()),
             Values::Text => Test::Texts(each(texts, |text| word(kind, &name, text))?),
             Values::Bits | Values::Number if comparison == Comparison::In => {
                 Test::Ranges(each(texts, |text| value::range(text, kind))?)
@@ -206,7 +210,9 @@ fn compare(comparison: Comparison, number: u64) -> Test {
         Comparison::LessOrEqual => Some((0, number)),
         Comparison::Greater => number.checked_add(1).map(|first| (first, u64::MAX)),
         Comparison::GreaterOrEqual => Some((number, u64::MAX)),
-        Comparison::Equal | Comparison::Unequal | Comparison::In => Some((number, number)),
+        Comparison::Equal | Comparison::Unequal | Comparison::In | Comparison::Contains => {
+            Some((number, number))
+        }
     };
     Test::Ranges(range.into_iter().collect())
 }
@@ -252,6 +258,10 @@ mod tests {
             ("source > 10.0.0.1", 7, "source is an address"),
             ("end_reason == finn", 14, "'finn' is not a value of end_reason"),
             ("end_reason < fin", 11, "end_reason is text"),
+            ("bytes contains 1", 6, "bytes is a number"),
+            ("source contains 10", 7, "source is an address"),
+            ("tcp_flags contains 1", 10, "tcp_flags is a set of bits"),
+            ("community_id contains", 21, "expected a value of community_id"),
             ("bytes & 1", 6, "bytes is a number"),
             ("tcp_flags < 1", 10, "tcp_flags is a set of bits"),
             ("source == 10.0.0.0/8", 10, "is a prefix"),
