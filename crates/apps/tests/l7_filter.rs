@@ -139,6 +139,14 @@ fn an_answer_in_kind_makes_a_label_sure() {
 }
 
 #[test]
+fn lines_before_the_banner_of_ssh_do_not_contradict_it() {
+    let both = Some(Confidence::BothSides);
+    assert_eq!(label(b"SSH-2.0-a\r\n", b"Welcome\r\n  to b\r\nSSH-2.0-b\r\n"), (Some("ssh"), both));
+    let (name, confidence) = label(b"SSH-2.0-a\r\n", b"Welcome\0\r\nSSH-2.0-b\r\n");
+    assert_eq!((name, confidence), (Some("ssh"), Some(Confidence::Guess)));
+}
+
+#[test]
 fn a_weak_match_is_a_guess_unless_the_port_is_usual() {
     let patterns = parse_own("[it]\nports = 80\nregex = ^ab\n[else]\nports = 81\nregex = ^cd\n").unwrap();
     let plan = L7Plan::new(&patterns, L7Options::default()).unwrap();

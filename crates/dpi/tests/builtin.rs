@@ -17,6 +17,10 @@ const TCP: &[(&str, &[u8])] = &[
     ("tls", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
     ("tls", b"\x80\x2e\x01\x00\x02\x00\x15\x00\x00\x00\x10"),
     ("ssh", b"SSH-2.0-OpenSSH_9.6\r\n"),
+    ("ssh", b"\tall use is logged\n\r\nSSH \r\nSSH-1.99-Cisco-1.25\n"),
+    ("ssh", "Grüße\r\nSSH-2.0-OpenSSH_9.6\r\n".as_bytes()),
+    ("http", b"POST / HTTP/1.1\r\nHost: a\r\n\r\nSSH-2.0-a\r\n"),
+    ("smtp", b"220 mx.example ESMTP\r\nSSH-2.0-a\r\n"),
     ("ftp", b"220 ProFTPD ready\r\n"),
     ("ftp", b"220 ready\r\n331 password please\r\n"),
     ("smtp", b"220 mx.example ESMTP\r\n"),
@@ -151,9 +155,32 @@ fn exact_lengths_count() {
     assert_eq!(name(&scanner, Transport::Udp, &dhcp).as_deref(), Some("dhcp"));
     let mut ntp = vec![0x23, 0, 6, 0xec];
     ntp.resize(48, 0);
-    assert_eq!(name(&scanner, Transport::Udp, &ntp).as_deref(), Some("ntp"));
+    assert_eq!(at(&scanner, 123, &ntp), Some("ntp"));
+    assert_eq!(at(&scanner, 124, &ntp), None);
     ntp.push(0);
-    assert_eq!(name(&scanner, Transport::Udp, &ntp), None);
+    assert_eq!(at(&scanner, 123, &ntp), None);
+}
+
+/// Returns the label of a datagram to a port.
+fn at<'a>(scanner: &'a Scanner, port: u16, payload: &[u8]) -> Option<&'a str> {
+    let origin = Origin::UNKNOWN.between([40_000, port]);
+    scanner.scan_datagram(payload, payload.len(), origin).map(|found| scanner.name(found.pattern))
+}
+
+#[test]
+fn short_headers_name_ntp_and_radius_on_their_ports_only() {
+    let scanner = Scanner::new(&builtin()).unwrap();
+    let accounted = [&b"\x05\x07\0\x14"[..], &[0x5A; 16]].concat();
+    for (label, port, payload) in [
+        ("ntp", 123, &b"\x17\0\x03\x2a\0\0\0\0"[..]),
+        ("ntp", 123, b"\x16\x02\0\x01\0\0\0\0\0\0\0\0"),
+        ("radius", 1813, &accounted),
+    ] {
+        assert_eq!(at(&scanner, port, payload), Some(label));
+        assert_ne!(at(&scanner, 8801, payload), Some(label));
+    }
+    // With a User-Name, it is RADIUS on any port.
+    assert_eq!(at(&scanner, 8801, UDP[UDP.len() - 1].1), Some("radius"));
 }
 
 #[test]
