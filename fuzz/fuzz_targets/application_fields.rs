@@ -2,6 +2,7 @@
 //! their decision on a prefix is either open or equal to that on the whole.
 #![no_main]
 
+use flowloom_apps::accounting::fields::application::dns_names::DnsNames;
 use flowloom_apps::accounting::fields::application::http_head::{self, HttpHead};
 use flowloom_apps::accounting::fields::application::text::{CUT, TEXT_BYTES_MAX};
 use flowloom_apps::accounting::fields::application::tls_hello::{self, TlsHello};
@@ -38,9 +39,10 @@ fuzz_target!(|input: (u16, Vec<u8>)| {
     if let Reading::Found(software) = ssh_banner::read(&bytes, true) {
         check(&software);
     }
-    if let Some(question) = dns_message::read(&bytes).and_then(|message| message.question) {
-        check(&question.name);
-        check(&dns_message::type_name(question.kind));
+    if dns_message::read(&bytes).is_some() {
+        let mut names = DnsNames::default();
+        names.add(&bytes, true);
+        [names.questions(), names.answers()].iter().flat_map(|list| list.split([';', ' '])).for_each(check);
     }
     if let Some(version) = quic_version::read(&bytes) {
         check(&quic_version::name(version));

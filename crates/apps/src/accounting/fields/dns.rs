@@ -70,8 +70,7 @@ impl Message for DnsStream {
 
 impl Content for DnsStream {
     fn heap_bytes(&self) -> usize {
-        self.first.question.as_ref().map_or(0, |question| question.name.capacity())
-            + self.names.heap_bytes()
+        self.names.heap_bytes()
     }
 }
 
@@ -87,7 +86,7 @@ impl Dns {
     fn datagram(&mut self, packet: &PacketView<'_>, store: &FieldStore) {
         let payload = packet.payload();
         let Some(message) = dns_message::read(payload) else { return };
-        if self.id.is_none() && message.question.is_some() {
+        if self.id.is_none() && message.has_question {
             self.id = Some(message.id);
         }
         if self.id == Some(message.id) {
@@ -114,7 +113,7 @@ impl Dns {
         let mut streams: Vec<DnsStream> = self.over_tcp.messages().into_iter().flatten().collect();
         // The queries come first.
         streams.sort_by_key(|stream| stream.first.response_code.is_some());
-        let asked = streams.iter().map(|stream| &stream.first).find(|first| first.question.is_some());
+        let asked = streams.iter().map(|stream| &stream.first).find(|first| first.has_question);
         let code = asked.and_then(|asked| {
             let mut same = streams.iter().map(|stream| &stream.first).filter(|first| first.id == asked.id);
             same.find_map(|first| first.response_code)

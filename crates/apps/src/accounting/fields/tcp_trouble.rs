@@ -99,7 +99,8 @@ impl Sent {
 impl TcpTrouble {
     fn take(&mut self, way: Direction, sent: Sent) {
         let disorder_ns = self.time_handshake(&sent);
-        let [mut side, other] = [way, way.reversed()].map(|way| self.sides[way.index()]);
+        let [low, high] = &mut self.sides;
+        let (side, other) = if way == Direction::LowToHigh { (low, &*high) } else { (high, &*low) };
         let Segment { sequence, acknowledgement, window, .. } = sent.segment;
         let next = side.next.map(|(next, _)| next);
         let mut probe = Probe::None;
@@ -121,7 +122,7 @@ impl TcpTrouble {
                 Probe::KeepAlive => window != 0,
                 Probe::Window => window == 0,
             };
-            if sent.is_repeated(&side) && window != 0 && !answers_probe {
+            if sent.is_repeated(side) && window != 0 && !answers_probe {
                 side.duplicates += 1;
                 side.duplicate_acks += 1;
             }
@@ -131,7 +132,7 @@ impl TcpTrouble {
         }
         let has_data = sent.payload_bytes > 0 || sent.flags & (SYN | FIN) != 0;
         if has_data && probe != Probe::KeepAlive {
-            side.count_again(&other, &sent, disorder_ns);
+            side.count_again(other, &sent, disorder_ns);
         }
         let end = sent.end();
         if next.is_none_or(|next| is_before(next, end)) && probe != Probe::Window {
@@ -139,7 +140,6 @@ impl TcpTrouble {
         }
         side.acknowledged = Some((acknowledgement, sent.stamped_ns));
         (side.window, side.last) = (window, probe);
-        self.sides[way.index()] = side;
     }
 
     /// Takes the times of the handshake. Returns how long segments may be out of order.

@@ -1,34 +1,27 @@
-//! The header, the first question and the names of a DNS message [RFC 1035 §4.1].
+//! The header and the names of a DNS message [RFC 1035 §4.1].
+
+use std::borrow::Cow;
 
 use super::cursor::Cursor;
-use super::text::domain_name;
+use super::text::DomainName;
 
 /// Maximum length of a name in a message, in bytes.
 const NAME_BYTES_MAX: usize = 255;
 /// Maximum number of pointers that are followed for one name.
 const POINTERS_MAX: usize = 16;
 
-/// A message with a question.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The header of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DnsMessage {
     /// The identifier that a response shares with its query.
     pub id: u16,
     /// The response code, if the message is a response.
     pub response_code: Option<u8>,
-    /// The first question, if there is one.
-    pub question: Option<Question>,
+    /// Whether it has a question.
+    pub has_question: bool,
 }
 
-/// A question.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
-    /// The name, without the dot of the root; the root itself is `.`.
-    pub name: String,
-    /// The number of the type.
-    pub kind: u16,
-}
-
-/// Reads a message. Returns `None` if the header or the first question is incomplete, or if IANA
+/// Reads the header of a message. Returns `None` if the header or the first question is incomplete, or if IANA
 /// has not assigned its operation.
 ///
 /// # Examples
@@ -38,8 +31,8 @@ pub struct Question {
 /// let query = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\0\0\x1C\0\x01";
 /// let message = dns_message::read(query).unwrap();
 /// assert_eq!((message.id, message.response_code), (0x1234, None));
-/// let question = message.question.unwrap();
-/// assert_eq!((&*question.name, &*dns_message::type_name(question.kind)), ("www.example", "AAAA"));
+/// assert!(message.has_question);
+/// assert_eq!(dns_message::read(&query[..20]), None);
 /// ```
 #[must_use]
 pub fn read(bytes: &[u8]) -> Option<DnsMessage> {
@@ -51,27 +44,33 @@ pub fn read(bytes: &[u8]) -> Option<DnsMessage> {
         return None;
     }
     let response_code = (flags >> 15 == 1).then_some((flags & 0xF) as u8);
-    let question = if questions == 0 { None } else { Some(question(bytes)?) };
-    Some(DnsMessage { id, response_code, question })
+    let has_question = questions > 0;
+    if has_question {
+        let end = labels(bytes, 12, |_| {})?;
+        bytes.get(end..end + 4)?;
+    }
+    Some(DnsMessage { id, response_code, has_question })
 }
 
-fn question(message: &[u8]) -> Option<Question> {
-    let (name, end) = name(message, 12)?;
-    let kind = Cursor::new(message.get(end..end + 4)?).u16()?;
-    Some(Question { name, kind })
-}
-
-/// Reads the name at an offset of a message, where pointers may continue it [RFC 1035 §4.1.4].
+/// Reads the name at an offset of a message, without the dot of the root; the root itself is `.`.
 /// Returns it with the offset behind it.
 pub(super) fn name(message: &[u8], begin: usize) -> Option<(String, usize)> {
-    let (mut labels, mut wire_bytes, mut at, mut end, mut pointers) = (Vec::new(), 1, begin, None, 0);
+    let mut name = DomainName::default();
+    let end = labels(message, begin, |label| name.push(label))?;
+    Some((name.finish(), end))
+}
+
+/// Passes on the labels at an offset of a message, where pointers may continue them
+/// [RFC 1035 §4.1.4]. Returns the offset behind them.
+fn labels<'a>(message: &'a [u8], begin: usize, mut to: impl FnMut(&'a [u8])) -> Option<usize> {
+    let (mut wire_bytes, mut at, mut end, mut pointers) = (1, begin, None, 0);
     loop {
         let length = usize::from(*message.get(at)?);
         match length {
-            0 => return Some((domain_name(labels.into_iter()), end.unwrap_or(at + 1))),
+            0 => return Some(end.unwrap_or(at + 1)),
             1..=63 => {
                 wire_bytes += 1 + length;
-                labels.push(message.get(at + 1..=at + length).filter(|_| wire_bytes <= NAME_BYTES_MAX)?);
+                to(message.get(at + 1..=at + length).filter(|_| wire_bytes <= NAME_BYTES_MAX)?);
                 at += 1 + length;
             }
             0xC0.. => {
@@ -90,7 +89,7 @@ pub(super) fn name(message: &[u8], begin: usize) -> Option<(String, usize)> {
 
 /// Returns IANA's name of a type, or `TYPE` and the number [RFC 3597 §5].
 #[must_use]
-pub fn type_name(kind: u16) -> String {
+pub fn type_name(kind: u16) -> Cow<'static, str> {
     let name = match kind {
         1 => "A",
         2 => "NS",
@@ -127,9 +126,9 @@ pub fn type_name(kind: u16) -> String {
         255 => "ANY",
         256 => "URI",
         257 => "CAA",
-        _ => return format!("TYPE{kind}"),
+        _ => return format!("TYPE{kind}").into(),
     };
-    name.to_owned()
+    name.into()
 }
 
 /// Returns IANA's name of a response code, or `RCODE` and the number.
@@ -163,8 +162,10 @@ mod tests {
 
     #[test]
     fn names_are_bounded_and_printable() {
-        let name =
-            |bytes: &[u8]| read(&with(0x8183, bytes)).and_then(|message| message.question).map(|q| q.name);
+        let name = |bytes: &[u8]| {
+            let message = with(0x8183, bytes);
+            read(&message).and(name(&message, 12)).map(|(name, _)| name)
+        };
         assert_eq!(name(b"\0").as_deref(), Some("."));
         assert_eq!(name(b"\x04a.b\\\x02\xC3\0\0").as_deref(), Some(r"a\.b\\.\195\000"));
         assert_eq!(name(b"\xC0\x0C"), None, "a pointer");
@@ -186,6 +187,6 @@ mod tests {
         }
         assert_eq!(read(&with(0x7800, b"\x01a\0")), None, "operation 15");
         let empty = read(&[0, 9, 0x84, 0, 0, 0, 0, 1, 0, 0, 0, 0]).unwrap();
-        assert_eq!((empty.id, empty.question), (9, None));
+        assert_eq!((empty.id, empty.has_question), (9, false));
     }
 }

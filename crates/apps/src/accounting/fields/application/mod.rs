@@ -3,7 +3,7 @@
 //! | module | reads |
 //! | --- | --- |
 //! | [`tls_hello`] | the first handshake message of a TLS direction, with [`ja4`] of a ClientHello |
-//! | [`dns_message`] | header and first question of a DNS message |
+//! | [`dns_message`] | header of a DNS message |
 //! | [`dns_names`] | all questions and answers of DNS messages |
 //! | [`http_head`] | request line, status line and some headers of HTTP/1 |
 //! | [`quic_version`] | the version in a long header of QUIC |

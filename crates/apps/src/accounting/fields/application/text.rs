@@ -65,14 +65,36 @@ fn fits(text: &mut String, end: &mut usize) -> bool {
     is_fitting
 }
 
-/// Returns the domain name of these labels in the presentation format of RFC 1035 §5.1: `\.` and
-/// `\\` stand for those characters, and `\DDD` for a byte that is not printable or a semicolon,
-/// which separates names. The root is `.`.
-pub(super) fn domain_name<'a>(labels: impl Iterator<Item = &'a [u8]>) -> String {
-    let (mut text, mut end) = (String::new(), 0);
-    for label in labels {
-        if !text.is_empty() {
+/// The domain name of its labels in the presentation format of RFC 1035 §5.1: `\.` and `\\` stand
+/// for those characters, and `\DDD` for a byte that is not printable or a semicolon, which separates
+/// names. The root is `.`.
+#[derive(Debug, Default)]
+pub(super) struct DomainName {
+    text: String,
+    /// Where [`CUT`] fits.
+    end: usize,
+    is_cut: bool,
+}
+
+impl DomainName {
+    pub(super) fn push(&mut self, label: &[u8]) {
+        let Self { text, end, is_cut } = self;
+        if *is_cut {
+            return;
+        }
+        if text.is_empty() {
+            text.reserve(64);
+        } else {
             text.push('.');
+        }
+        let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        if let Ok(plain) = std::str::from_utf8(label)
+            && text.len() + label.len() + CUT.len() <= TEXT_BYTES_MAX
+            && label.iter().all(is_plain)
+        {
+            text.push_str(plain);
+            *end = text.len();
+            return;
         }
         for &byte in label {
             match byte {
@@ -81,20 +103,27 @@ pub(super) fn domain_name<'a>(labels: impl Iterator<Item = &'a [u8]>) -> String 
                 0x21..=0x7E => text.push(char::from(byte)),
                 _ => drop(write!(text, "\\{byte:03}")),
             }
-            if !fits(&mut text, &mut end) {
-                return text;
+            if !fits(text, end) {
+                *is_cut = true;
+                return;
             }
         }
     }
-    if text.is_empty() {
-        text.push('.');
+
+    pub(super) fn finish(self) -> String {
+        if self.text.is_empty() { ".".into() } else { self.text }
     }
-    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn domain_name(labels: &[&[u8]]) -> String {
+        let mut name = DomainName::default();
+        labels.iter().for_each(|label| name.push(label));
+        name.finish()
+    }
 
     #[test]
     fn text_is_printable_and_bounded_whatever_the_bytes() {
@@ -102,11 +131,9 @@ mod tests {
             for length in [0, 1, 63, 64, 252, 253, 255, 256, 2000] {
                 let bytes = vec![byte; length];
                 let is_ascii = |text: &str, first| text.bytes().all(|byte| (first..0x7F).contains(&byte));
-                for (text, first) in [
-                    (printable(&bytes), b' '),
-                    (cut(&bytes), b' '),
-                    (domain_name([&*bytes].into_iter()), b'!'),
-                ] {
+                for (text, first) in
+                    [(printable(&bytes), b' '), (cut(&bytes), b' '), (domain_name(&[&bytes]), b'!')]
+                {
                     let kept = text.strip_suffix(CUT).unwrap_or(&text);
                     assert!(text.len() <= TEXT_BYTES_MAX && is_ascii(kept, first), "{text}");
                     let is_whole = length == 0 || kept.len().is_multiple_of(length);
@@ -123,6 +150,6 @@ mod tests {
         assert_eq!(printable(&[&[b'x'; 251], &b"\0\0"[..]].concat()), "x".repeat(251) + CUT);
         assert_eq!((cut(b""), cut(b"a")), (CUT.into(), format!("a{CUT}")));
         assert_eq!(cut(&[b'x'; 254]), "x".repeat(252) + CUT);
-        assert_eq!(domain_name([&b"a;b"[..], b"c.d", b"\xC3 "].into_iter()), r"a\059b.c\.d.\195\032");
+        assert_eq!(domain_name(&[b"a;b", b"c.d", b"\xC3 "]), r"a\059b.c\.d.\195\032");
     }
 }
