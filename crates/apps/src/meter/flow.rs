@@ -7,7 +7,7 @@ use flowloom_record::{Column, Group, GroupSet, Schema, Value};
 use crate::RecordState;
 use crate::accounting::fields::{
     ApplicationFields, Conn, Fields, FirstPackets, Handshake, PacketGaps, PacketSizes, PayloadRtt,
-    TcpTrouble, VlanTags,
+    TcpTrouble, VlanTags, digest,
 };
 use crate::accounting::{Accounted, AccountingRecord};
 use crate::firewall::FirewallFlow;
@@ -110,16 +110,14 @@ impl FlowState for MeterFlow {
     /// A digest represents the fields here.
     fn values(&self, out: &mut Vec<Value>) {
         self.record.values(out);
-        let mut fields = Vec::new();
+        let begin = out.len();
         let parts = [self.statistics.is_some(), self.transport.is_some(), self.conn.is_some()];
         if parts.contains(&true) || self.payload.is_some() {
-            self.field_values(GroupSet::ALL, &mut fields);
+            self.field_values(GroupSet::ALL, out);
         }
-        let mut digest = 0xCBF2_9CE4_8422_2325_u64;
-        for byte in fields.iter().flat_map(|value| format!("{value};").into_bytes()) {
-            digest = (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
-        }
-        out.push(Value::Bits(digest));
+        let fields = digest(&out[begin..]);
+        out.truncate(begin);
+        out.push(fields);
         out.push(Value::Word(self.label().and_then(L7Flow::protocol).unwrap_or("-")));
         out.push(Value::Word(self.verdict().map_or("-", FirewallFlow::word)));
         out.push(Value::Number(self.verdict().map_or(0, |verdict| verdict.rule().into())));

@@ -155,6 +155,23 @@ impl<A: Fields, B: Fields> Fields for (A, B) {
     }
 }
 
+/// Returns the digest that represents fields in the digest of a run.
+pub(crate) fn digest(fields: &[Value]) -> Value {
+    let mix = |digest: u64, word: u64| (digest ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+    let bytes = |digest: u64, bytes: &[u8]| {
+        let words =
+            bytes.chunks(8).map(|part| part.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)));
+        words.fold(mix(digest, bytes.len() as u64), mix)
+    };
+    Value::Bits(fields.iter().fold(0, |digest, value| match value {
+        Value::None => mix(digest, 1),
+        Value::Number(number) | Value::Bits(number) => mix(mix(digest, 2), *number),
+        Value::Word(text) => bytes(mix(digest, 3), text.as_bytes()),
+        Value::Text(text) => bytes(mix(digest, 3), text.as_bytes()),
+        other => bytes(mix(digest, 4), other.to_string().as_bytes()),
+    }))
+}
+
 /// Returns whether one TCP sequence number lies before another [RFC 9293 §3.4].
 fn is_before(one: u32, other: u32) -> bool {
     one != other && other.wrapping_sub(one) < 1 << 31
@@ -191,11 +208,7 @@ impl<F: Fields> FlowState for Detailed<F> {
         self.record.values(out);
         let mut fields = Vec::new();
         self.fields.values(self.record.source_direction(), &mut fields);
-        let mut digest = 0xCBF2_9CE4_8422_2325_u64;
-        for byte in fields.iter().flat_map(|value| format!("{value};").into_bytes()) {
-            digest = (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
-        }
-        out.push(Value::Bits(digest));
+        out.push(digest(&fields));
     }
 }
 

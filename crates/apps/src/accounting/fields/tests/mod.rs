@@ -21,6 +21,30 @@ fn shown<F: Fields>(packets: &[Sent]) -> Vec<Value> {
     values
 }
 
+#[test]
+fn a_digest_depends_on_every_value_and_its_place() {
+    let text = |text: &str| Value::from_text(Some(text.into()), false);
+    let lists = [
+        vec![],
+        vec![Value::None],
+        vec![Value::None, Value::None],
+        vec![Value::Number(0), Value::None],
+        vec![Value::None, Value::Number(0)],
+        vec![Value::Number(u64::MAX)],
+        vec![Value::Dropped],
+        vec![text("ab"), text("c")],
+        vec![text("a"), text("bc")],
+        vec![text("a\0")],
+        vec![text("a")],
+        vec![text("longer than a word")],
+        vec![text("longer than a work")],
+    ];
+    for (at, one) in lists.iter().enumerate() {
+        assert!(lists[at + 1..].iter().all(|other| digest(one) != digest(other)), "{one:?}");
+    }
+    assert_eq!(digest(&[Value::Word("a")]), digest(&[text("a")]));
+}
+
 fn numbers(values: &[Value]) -> Vec<Option<u64>> {
     let number = |value: &Value| match value {
         Value::Number(number) => Some(*number),
