@@ -121,7 +121,9 @@ mod tests {
 
     fn domain_name(labels: &[&[u8]]) -> String {
         let mut name = DomainName::default();
-        labels.iter().for_each(|label| name.push(label));
+        for label in labels {
+            name.push(label);
+        }
         name.finish()
     }
 
