@@ -91,7 +91,7 @@ impl fmt::Display for UnknownColumn {
 
 impl std::error::Error for UnknownColumn {}
 
-/// What other programs call columns: Wireshark, Zeek, Suricata, nfdump and NFStream.
+/// What other programs call columns: Wireshark, Zeek, Suricata, nfdump and `NFStream`.
 const ELSEWHERE: [(&str, &str); 40] = [
     ("ip.addr", "address"),
     ("ipv6.addr", "address"),
