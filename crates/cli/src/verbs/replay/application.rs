@@ -138,8 +138,8 @@ where
 }
 
 /// Runs applications of one type with tables of one kind.
-fn run_on<'a, A: App + 'static, T>(
-    ends: Ends<'a>,
+fn run_on<A: App + 'static, T>(
+    ends: Ends<'_>,
     config: &EngineConfig,
     table: impl Fn() -> Result<T, TableError>,
     app: impl Fn() -> A,
