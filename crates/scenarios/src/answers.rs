@@ -1,0 +1,282 @@
+//! The right records of a scenario: what a meter at the tap can know, from what was sent.
+
+use std::fmt::Write;
+
+use crate::frame::{Frame, TCP};
+use crate::script::{CLIENT, Role, SECOND, SERVER, Segment, Sent, protocol_name};
+use crate::tcp::{ACK, FIN, RST, SYN};
+
+/// A flow ends if no packet of it passes the tap for longer.
+pub(crate) const IDLE_TIMEOUT_S: u64 = 60;
+
+/// The counts of one direction.
+#[derive(Clone, Debug, Default)]
+struct Side {
+    packets: u64,
+    wire_bytes: u64,
+    ip_bytes: u64,
+    payload_bytes: u64,
+    tcp_flags: u8,
+    retransmissions_seen: u64,
+    retransmissions_filling: u64,
+    retransmissions_hidden: u64,
+    duplicates: u64,
+    reordered: u64,
+    keep_alives: u64,
+    zero_windows: u64,
+    zero_window_probes: u64,
+    /// The ranges of sequence numbers that have passed the tap.
+    ranges: Vec<(u64, u64)>,
+}
+
+/// A time at the tap, and the step of its clock then.
+type Stamp = (u64, i64);
+
+/// What is the same for all flows of a session.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    /// The VLAN ids of frames from each side, outer first.
+    pub(crate) vlans: [&'static [u16]; 2],
+    /// Type and identifier of the first message of ICMP.
+    pub(crate) icmp: Option<(u8, u16)>,
+    /// The side that sent the first packet of the session, captured or not.
+    pub(crate) initiator: usize,
+}
+
+/// The right record of one flow.
+#[derive(Clone, Debug)]
+pub(crate) struct Flow {
+    sent: Sent,
+    facts: Facts,
+    first_side: usize,
+    start_ns: u64,
+    end_ns: u64,
+    last_ns: u64,
+    opening_captured: bool,
+    /// The side whose SYN passed the tap first.
+    opener: Option<usize>,
+    has_no_handshake: bool,
+    syn: Option<Stamp>,
+    answer: Option<Stamp>,
+    ack: Option<Stamp>,
+    fins: [bool; 2],
+    end_reason: &'static str,
+    sides: [Side; 2],
+}
+
+impl Flow {
+    fn new(sent: &Sent, facts: Facts, stamp_ns: u64) -> Self {
+        Self {
+            sent: sent.clone(),
+            facts,
+            first_side: sent.side,
+            start_ns: stamp_ns,
+            end_ns: stamp_ns,
+            last_ns: sent.time_ns,
+            opening_captured: false,
+            opener: None,
+            has_no_handshake: false,
+            syn: None,
+            answer: None,
+            ack: None,
+            fins: [false; 2],
+            end_reason: "end",
+            sides: <[Side; 2]>::default(),
+        }
+    }
+
+    fn end(&mut self, reason: &'static str) {
+        if self.end_reason == "end" {
+            self.end_reason = reason;
+        }
+    }
+
+    fn segment(&mut self, side: usize, segment: Segment, at: Stamp, is_copy: bool) {
+        let Segment { flags, range, role, window } = segment;
+        if flags & RST != 0 && !is_copy {
+            self.end("reset");
+        }
+        let counts = &mut self.sides[side];
+        counts.tcp_flags |= flags;
+        counts.zero_windows += u64::from(window == 0 && flags & (SYN | FIN | RST) == 0);
+        if is_copy {
+            return;
+        }
+        let is_behind = counts.ranges.iter().any(|&(_, end)| end > range.0);
+        match role {
+            Role::KeepAlive => counts.keep_alives += 1,
+            Role::WindowProbe => counts.zero_window_probes += 1,
+            Role::Again if counts.ranges.contains(&range) => counts.retransmissions_seen += 1,
+            Role::Again if is_behind => counts.retransmissions_filling += 1,
+            Role::Again => counts.retransmissions_hidden += 1,
+            Role::First => counts.reordered += u64::from(range.0 != range.1 && is_behind),
+        }
+        if range.0 != range.1 && matches!(role, Role::First | Role::Again) {
+            counts.ranges.push(range);
+        }
+        self.fins[side] |= flags & FIN != 0;
+        if self.fins == [true; 2] {
+            self.end("fin");
+        }
+        match flags & (SYN | ACK) {
+            SYN if side == SERVER => self.has_no_handshake = true,
+            SYN if self.answer.is_none() => self.syn = Some(at),
+            both if both == SYN | ACK && side == SERVER => self.answer = self.answer.or(Some(at)),
+            ACK if side == CLIENT && flags & (FIN | RST) == 0 && self.answer.is_some() => {
+                self.ack = self.ack.or(Some(at));
+            }
+            _ => {}
+        }
+        self.opening_captured |= flags & SYN != 0;
+        if flags & (SYN | ACK) == SYN {
+            self.opener = self.opener.or(Some(side));
+        }
+    }
+
+    fn key(&self) -> (u8, [(String, u16); 2]) {
+        let Sent { datagram, side, .. } = &self.sent;
+        let addresses = [datagram.source.to_string(), datagram.destination.to_string()];
+        let ports = |at: usize| u16::from_be_bytes([datagram.body[at], datagram.body[at + 1]]);
+        let ports = if self.facts.icmp.is_some() { [0, 0] } else { [ports(0), ports(2)] };
+        let [a, b] = addresses;
+        let mut ends = [(a, ports[0]), (b, ports[1])];
+        if *side == SERVER {
+            ends.swap(0, 1);
+        }
+        (datagram.protocol, ends)
+    }
+
+    fn json(&self, out: &mut String) -> std::fmt::Result {
+        let (protocol, ends) = self.key();
+        let name = protocol_name(protocol);
+        write!(out, "    {{\n      \"protocol\": {protocol}, \"protocol_name\": \"{name}\"")?;
+        if let Some((kind, identifier)) = self.facts.icmp {
+            write!(out, ", \"icmp_type\": {kind}, \"icmp_identifier\": {identifier}")?;
+        }
+        let sides = ["client", "server"];
+        write!(out, ",\n      \"start_ns\": {}, \"end_ns\": {}", self.start_ns, self.end_ns)?;
+        write!(out, ", \"end_reason\": \"{}\"", self.end_reason)?;
+        write!(out, ",\n      \"initiator\": \"{}\"", sides[self.opener.unwrap_or(self.facts.initiator)])?;
+        write!(out, ", \"first_sender\": \"{}\"", sides[self.first_side])?;
+        write!(out, ", \"opening_captured\": {}", self.opening_captured)?;
+        if protocol == TCP && !self.has_no_handshake {
+            let difference = |from: Option<Stamp>, to: Option<Stamp>| match (from, to) {
+                (Some(from), Some(to)) if from.1 == to.1 => Some((to.0 - from.0).to_string()),
+                (Some(_), Some(_)) => None,
+                _ => Some(String::from("null")),
+            };
+            if let (Some(answer), Some(ack)) =
+                (difference(self.syn, self.answer), difference(self.answer, self.ack))
+            {
+                let ack = if self.syn.is_some() { ack } else { String::from("null") };
+                write!(out, ",\n      \"handshake_answer_ns\": {answer}, \"handshake_ack_ns\": {ack}")?;
+            }
+        }
+        for (at, side) in self.sides.iter().enumerate() {
+            let (address, port) = &ends[at];
+            write!(out, ",\n      \"{}\": {{ \"address\": \"{address}\", \"port\": {port}", sides[at])?;
+            write!(out, ", \"vlans\": {:?}", self.facts.vlans[at])?;
+            let of_tcp: &[(&str, u64)] = &[
+                ("tcp_flags", side.tcp_flags.into()),
+                ("retransmissions_seen", side.retransmissions_seen),
+                ("retransmissions_filling", side.retransmissions_filling),
+                ("retransmissions_hidden", side.retransmissions_hidden),
+                ("reordered", side.reordered),
+                ("keep_alives", side.keep_alives),
+                ("zero_windows", side.zero_windows),
+                ("zero_window_probes", side.zero_window_probes),
+            ];
+            let counts = [
+                ("packets", side.packets),
+                ("wire_bytes", side.wire_bytes),
+                ("ip_bytes", side.ip_bytes),
+                ("payload_bytes", side.payload_bytes),
+                ("duplicates", side.duplicates),
+            ];
+            for (name, count) in counts.iter().chain(if protocol == TCP { of_tcp } else { &[] }) {
+                write!(out, ", \"{name}\": {count}")?;
+            }
+            out.push_str(" }");
+        }
+        out.push_str("\n    }");
+        Ok(())
+    }
+}
+
+/// A frame that the tap has captured, with what it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Captured<'a> {
+    pub(crate) sent: &'a Sent,
+    pub(crate) frame: Frame,
+    /// The time at the tap, by a right clock.
+    pub(crate) time_ns: u64,
+    /// What the clock of the tap adds to it, in seconds.
+    pub(crate) step_s: i64,
+    /// It is the first frame of its datagram, which has the transport header.
+    pub(crate) has_header: bool,
+    /// It is a copy that the mirror has added.
+    pub(crate) is_copy: bool,
+}
+
+impl Captured<'_> {
+    pub(crate) fn stamp_ns(&self) -> u64 {
+        self.time_ns.saturating_add_signed(self.step_s * SECOND.cast_signed())
+    }
+}
+
+/// All flows of a scenario.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answers {
+    flows: Vec<Flow>,
+}
+
+impl Answers {
+    /// Adds the next frame at the tap.
+    pub(crate) fn add(&mut self, captured: &Captured<'_>, facts: Facts) {
+        let Captured { sent, frame, is_copy, .. } = captured;
+        let (stamp_ns, at) = (captured.stamp_ns(), (captured.time_ns, captured.step_s));
+        let known = self.flows.iter().rposition(|flow| flow.sent.session == sent.session);
+        let ended = known.map(|at| {
+            let flow = &self.flows[at];
+            let is_idle = captured.time_ns - flow.last_ns > IDLE_TIMEOUT_S * SECOND;
+            let is_other = flow.sent.connection != sent.connection;
+            (at, if is_idle { Some("idle") } else { is_other.then_some("new_connection") })
+        });
+        let index = if let Some((index, None)) = ended {
+            index
+        } else {
+            if let Some((index, Some(reason))) = ended {
+                self.flows[index].end(reason);
+            }
+            self.flows.push(Flow::new(sent, facts, stamp_ns));
+            self.flows.len() - 1
+        };
+        let flow = &mut self.flows[index];
+        (flow.end_ns, flow.last_ns) = (stamp_ns, captured.time_ns);
+        let side = &mut flow.sides[sent.side];
+        side.packets += 1;
+        side.wire_bytes += frame.bytes.len() as u64;
+        side.ip_bytes += frame.ip_bytes as u64;
+        side.payload_bytes += frame.payload_bytes as u64;
+        side.duplicates += u64::from(*is_copy);
+        if let Some(segment) = sent.segment.filter(|_| captured.has_header) {
+            flow.segment(sent.side, segment, at, *is_copy);
+        }
+    }
+
+    /// Returns the flows as elements of a JSON array. The last packet of the capture is at
+    /// `end_ns`.
+    pub(crate) fn json(mut self, end_ns: u64) -> String {
+        for flow in &mut self.flows {
+            if end_ns - flow.last_ns > IDLE_TIMEOUT_S * SECOND {
+                flow.end("idle");
+            }
+        }
+        let mut out = String::new();
+        for (at, flow) in self.flows.iter().enumerate() {
+            out.push_str(if at > 0 { ",\n" } else { "" });
+            flow.json(&mut out).expect("writing to a string does not fail");
+        }
+        out
+    }
+}

@@ -1,0 +1,165 @@
+//! The dimensions of scenarios. Each sets one part of a plan; dimensions of different axes combine.
+
+use crate::frame::Framing;
+use crate::tcp::{Close, Opening, Phase};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Transport {
+    #[default]
+    Tcp,
+    Udp,
+    Icmp,
+    IcmpError,
+    Multicast,
+    Sctp,
+}
+
+/// What the tap misses of the first session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum View {
+    #[default]
+    Whole,
+    /// Its first packet.
+    WithoutFirst,
+    /// Its first packets, up to some data.
+    MidStream,
+    /// All packets of this side.
+    Without(usize),
+    /// One packet in eight, of all sessions.
+    Losses,
+}
+
+/// A second connection on the same addresses and ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Reuse {
+    #[default]
+    No,
+    AfterClose,
+    WithoutClose,
+}
+
+/// What happens in a scenario.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) transport: Transport,
+    pub(crate) opening: Opening,
+    pub(crate) phase: Option<Phase>,
+    pub(crate) close: Close,
+    pub(crate) reuse: Reuse,
+    pub(crate) view: View,
+    pub(crate) is_mirrored: bool,
+    /// Seconds by which the clock of the tap steps, halfway.
+    pub(crate) step_s: i64,
+    pub(crate) snap_bytes: Option<usize>,
+    pub(crate) framing: Framing,
+    /// The version of IP; drawn if `None`.
+    pub(crate) is_v6: Option<bool>,
+    /// A second session has the same addresses and ports in another VLAN.
+    pub(crate) has_twin: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Axis {
+    Transport,
+    Opening,
+    Phase,
+    Close,
+    Reuse,
+    View,
+    Mirror,
+    Clock,
+    Length,
+    Padding,
+    Vlan,
+    Network,
+}
+
+/// A dimension of scenarios.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dimension {
+    pub(crate) name: &'static str,
+    pub(crate) axis: Axis,
+    pub(crate) apply: fn(&mut Plan),
+}
+
+const fn new(name: &'static str, axis: Axis, apply: fn(&mut Plan)) -> Dimension {
+    Dimension { name, axis, apply }
+}
+
+/// All dimensions, in the order of the scenarios that have one alone.
+pub(crate) const DIMENSIONS: [Dimension; 42] = [
+    new("tcp", Axis::Transport, |_| {}),
+    new("udp", Axis::Transport, |plan| plan.transport = Transport::Udp),
+    new("icmp-echo", Axis::Transport, |plan| plan.transport = Transport::Icmp),
+    new("icmp-error", Axis::Transport, |plan| plan.transport = Transport::IcmpError),
+    new("multicast", Axis::Transport, |plan| plan.transport = Transport::Multicast),
+    new("sctp", Axis::Transport, |plan| plan.transport = Transport::Sctp),
+    new("open-simultaneous", Axis::Opening, |plan| plan.opening = Opening::Simultaneous),
+    new("open-repeated-syn", Axis::Opening, |plan| plan.opening = Opening::Repeated),
+    new("open-refused", Axis::Opening, |plan| plan.opening = Opening::Refused),
+    new("keep-alive", Axis::Phase, |plan| plan.phase = Some(Phase::KeepAlive)),
+    new("zero-window", Axis::Phase, |plan| plan.phase = Some(Phase::ZeroWindow)),
+    new("lost-before-tap", Axis::Phase, |plan| plan.phase = Some(Phase::LostBeforeTap)),
+    new("lost-after-tap", Axis::Phase, |plan| plan.phase = Some(Phase::LostAfterTap)),
+    new("reordered", Axis::Phase, |plan| plan.phase = Some(Phase::Reordered)),
+    new("jumbo", Axis::Phase, |plan| plan.phase = Some(Phase::Jumbo)),
+    new("pause-below-timeout", Axis::Phase, |plan| plan.phase = Some(Phase::Pause(55))),
+    new("pause-beyond-timeout", Axis::Phase, |plan| plan.phase = Some(Phase::Pause(65))),
+    new("close-reset", Axis::Close, |plan| plan.close = Close::Reset),
+    new("close-reset-after-fins", Axis::Close, |plan| plan.close = Close::ResetAfterFins),
+    new("close-never", Axis::Close, |plan| plan.close = Close::Never),
+    new("reuse-after-close", Axis::Reuse, |plan| plan.reuse = Reuse::AfterClose),
+    new("reuse-without-close", Axis::Reuse, |plan| plan.reuse = Reuse::WithoutClose),
+    new("tap-without-first", Axis::View, |plan| plan.view = View::WithoutFirst),
+    new("tap-mid-stream", Axis::View, |plan| plan.view = View::MidStream),
+    new("tap-without-client", Axis::View, |plan| plan.view = View::Without(0)),
+    new("tap-without-server", Axis::View, |plan| plan.view = View::Without(1)),
+    new("tap-losses", Axis::View, |plan| plan.view = View::Losses),
+    new("mirrored-twice", Axis::Mirror, |plan| plan.is_mirrored = true),
+    new("clock-forward", Axis::Clock, |plan| plan.step_s = 20),
+    new("clock-backward", Axis::Clock, |plan| plan.step_s = -5),
+    new("snap-length", Axis::Length, |plan| plan.snap_bytes = Some(128)),
+    new("fragments", Axis::Length, |plan| plan.framing.is_fragmented = true),
+    new("padding", Axis::Padding, |plan| plan.framing.is_padded = true),
+    new("vlan", Axis::Vlan, |plan| plan.framing.vlans = [&[10], &[10]]),
+    new("qinq", Axis::Vlan, |plan| plan.framing.vlans = [&[100, 7], &[100, 7]]),
+    new("vlan-one-side", Axis::Vlan, |plan| plan.framing.vlans = [&[], &[20]]),
+    new("qinq-one-side", Axis::Vlan, |plan| plan.framing.vlans = [&[200, 9], &[9]]),
+    new("vlan-other-side", Axis::Vlan, |plan| plan.framing.vlans = [&[30], &[31]]),
+    new("vlan-twins", Axis::Vlan, |plan| {
+        plan.framing.vlans = [&[40], &[40]];
+        plan.has_twin = true;
+    }),
+    new("ipv4", Axis::Network, |plan| plan.is_v6 = Some(false)),
+    new("ipv6", Axis::Network, |plan| plan.is_v6 = Some(true)),
+    new("ipv6-extensions", Axis::Network, |plan| {
+        plan.is_v6 = Some(true);
+        plan.framing.has_extensions = true;
+    }),
+];
+
+impl Dimension {
+    /// Returns whether both can hold in one scenario.
+    pub(crate) fn combines_with(&self, other: &Self) -> bool {
+        self.axis != other.axis && !self.excludes(other) && !other.excludes(self)
+    }
+
+    fn excludes(&self, other: &Self) -> bool {
+        use Axis::{Clock, Close, Opening, Phase, Reuse, View};
+        let is_of_tcp = matches!(other.axis, Opening | Phase | Close | Reuse);
+        match self.name {
+            "open-refused" => matches!(other.axis, Phase | Close | Reuse | View),
+            // Without one of its SYNs, no end is the one that opens.
+            "open-simultaneous" => other.axis == View,
+            // A connection that was not closed, and one whose ports are reused without a close.
+            "reuse-without-close" => other.axis == Close,
+            "reuse-after-close" => other.name == "close-never",
+            // What is left of one datagram says nothing.
+            "icmp-error" | "multicast" => is_of_tcp || other.axis == View,
+            "udp" | "icmp-echo" | "sctp" => is_of_tcp,
+            // Whether a step and a pause exceed the timeout depends on the clock of the meter.
+            "pause-below-timeout" | "pause-beyond-timeout" => other.axis == Clock,
+            _ => false,
+        }
+    }
+}

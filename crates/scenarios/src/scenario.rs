@@ -1,0 +1,270 @@
+//! One scenario: the plan, the sessions, the tap, the capture and its answers.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::answers::{Answers, Captured, Facts, IDLE_TIMEOUT_S};
+use crate::capture::{Packet, pcap, pcapng};
+use crate::dimension::{DIMENSIONS, Dimension, Plan, Reuse, Transport, View};
+use crate::frame::{Framing, SCTP, TCP, UDP};
+use crate::random::Random;
+use crate::script::{CLIENT, MILLISECOND, SECOND, SERVER, Sent, Session, icmp};
+use crate::tcp::{Close, Connection, Opening};
+
+const SNAP_BYTES: usize = 262_144;
+/// 14 November 2023.
+const EPOCH_NS: u64 = 1_700_000_000 * SECOND;
+/// The mirror's copy of a frame follows it after this time.
+const COPY_NS: u64 = 300;
+const FRAGMENT_NS: u64 = 1000;
+
+/// A small capture whose right flow records are known by construction.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_scenarios::Scenario;
+///
+/// let scenario = Scenario::new(1, 0);
+/// assert_eq!(scenario.capture(false), Scenario::new(1, 0).capture(false));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    index: u64,
+    seed: u64,
+    dimensions: Vec<&'static str>,
+    packets: Vec<Packet>,
+    snap_bytes: usize,
+    missed: usize,
+    vlan_in_key: bool,
+    flows: String,
+}
+
+impl Scenario {
+    /// Returns the scenario of this index among those of a seed. The first ones have each dimension
+    /// alone, those after them a drawn pair.
+    pub fn new(seed: u64, index: u64) -> Self {
+        let mut random = Random::new(seed ^ index.wrapping_mul(0xD1B5_4A32_D192_ED03));
+        let dimensions = draw(index, &mut random);
+        let mut plan = Plan::default();
+        for dimension in &dimensions {
+            (dimension.apply)(&mut plan);
+        }
+        let is_v6 = plan.is_v6.unwrap_or_else(|| random.chance(50));
+        let sessions = sessions(&plan, is_v6, &mut random);
+        let sent = merged(&sessions, &plan, &mut random);
+        let all: usize = sessions.iter().map(|session| session.sent.len()).sum();
+        let captured = frames(&sent, &plan);
+        let mut answers = Answers::default();
+        for captured in &captured {
+            let session = &sessions[captured.sent.session];
+            let facts = Facts {
+                vlans: framing(&plan, session.number).vlans,
+                icmp: session.icmp,
+                initiator: session.sent[0].side,
+            };
+            answers.add(captured, facts);
+        }
+        let packet = |captured: &Captured<'_>| Packet {
+            stamp_ns: captured.stamp_ns(),
+            bytes: captured.frame.bytes.clone(),
+        };
+        Self {
+            index,
+            seed,
+            dimensions: dimensions.iter().map(|dimension| dimension.name).collect(),
+            packets: captured.iter().map(packet).collect(),
+            snap_bytes: plan.snap_bytes.unwrap_or(SNAP_BYTES),
+            missed: all - sent.len(),
+            vlan_in_key: plan.framing.vlans[CLIENT] == plan.framing.vlans[SERVER],
+            flows: answers.json(captured.last().map_or(0, |captured| captured.time_ns)),
+        }
+    }
+
+    /// Returns the name of its files, without an ending.
+    pub fn name(&self) -> String {
+        format!("{:05}-{}", self.index, self.dimensions.join("+"))
+    }
+
+    /// Returns the names of its dimensions.
+    pub fn dimensions(&self) -> &[&'static str] {
+        &self.dimensions
+    }
+
+    /// Returns its packets in the order of the capture.
+    pub fn packets(&self) -> &[Packet] {
+        &self.packets
+    }
+
+    /// Returns the lengths of its packets on the wire and in the capture, in bytes.
+    pub fn bytes(&self) -> (u64, u64) {
+        let lengths = || self.packets.iter().map(|packet| packet.bytes.len());
+        let kept = lengths().map(|bytes| bytes.min(self.snap_bytes) as u64).sum();
+        (lengths().sum::<usize>() as u64, kept)
+    }
+
+    /// Returns the bytes of the capture.
+    pub fn capture(&self, is_pcapng: bool) -> Vec<u8> {
+        let write = if is_pcapng { pcapng } else { pcap };
+        write(&self.packets, self.snap_bytes)
+    }
+
+    /// Returns the answers as a JSON document.
+    pub fn answers(&self) -> String {
+        let (wire_bytes, captured_bytes) = self.bytes();
+        format!(
+            "{{\n  \"schema\": \"flowloom/scenario/1\",\n  \"name\": \"{}\",\n  \"seed\": {},\n  \
+             \"dimensions\": {:?},\n  \"settings\": {{ \"idle_timeout_s\": {IDLE_TIMEOUT_S}, \
+             \"active_timeout_s\": null, \"vlan_in_key\": {}, \"fragments_joined\": true, \
+             \"duplicates_counted\": true }},\n  \"capture\": {{ \"packets\": {}, \"wire_bytes\": {wire_bytes}, \
+             \"captured_bytes\": {captured_bytes}, \"snap_bytes\": {}, \"missed_by_tap\": {} }},\n  \
+             \"flows\": [\n{}\n  ]\n}}\n",
+            self.name(),
+            self.seed,
+            self.dimensions,
+            self.vlan_in_key,
+            self.packets.len(),
+            self.snap_bytes,
+            self.missed,
+            self.flows,
+        )
+    }
+}
+
+fn draw(index: u64, random: &mut Random) -> Vec<&'static Dimension> {
+    if let Some(alone) = usize::try_from(index).ok().and_then(|index| DIMENSIONS.get(index)) {
+        return vec![alone];
+    }
+    loop {
+        let [a, b] = [0; 2].map(|_| random.within(0, DIMENSIONS.len() as u64 - 1) as usize);
+        if a < b && DIMENSIONS[a].combines_with(&DIMENSIONS[b]) {
+            return vec![&DIMENSIONS[a], &DIMENSIONS[b]];
+        }
+    }
+}
+
+/// Returns how datagrams of a session become frames: those of a twin have another VLAN.
+fn framing(plan: &Plan, session: usize) -> Framing {
+    let is_twin = plan.has_twin && session == 1;
+    if is_twin { Framing { vlans: [&[41], &[41]], ..plan.framing } } else { plan.framing }
+}
+
+fn sessions(plan: &Plan, is_v6: bool, random: &mut Random) -> Vec<Session> {
+    let start_ns = EPOCH_NS + random.within(0, 1_000_000 * SECOND);
+    let mut begin = |number: usize, protocol: u8, time_ns: u64| {
+        Session::new(number, protocol, is_v6, time_ns, Random::new(random.next()))
+    };
+    let mut first = begin(0, TCP, start_ns);
+    // Another session shares the wire, so that no flow has the capture to itself.
+    let mut second = begin(1, TCP, start_ns + 3 * MILLISECOND);
+    let mut third = None;
+    let rounds = first.random.within(4, 8);
+    match plan.transport {
+        Transport::Tcp => tcp(plan, &mut first),
+        Transport::Udp => {
+            first.protocol = UDP;
+            (0..rounds).for_each(|_| [CLIENT, SERVER].into_iter().for_each(|side| first.udp(side)));
+        }
+        Transport::Icmp => {
+            first.protocol = icmp(is_v6);
+            first.echo(rounds);
+        }
+        Transport::Multicast => {
+            first.protocol = UDP;
+            first.addresses[SERVER] = if is_v6 {
+                IpAddr::V6(Ipv6Addr::new(0xFF05, 0, 0, 0, 0, 0, 1, 3))
+            } else {
+                IpAddr::V4(Ipv4Addr::new(239, 192, 1, 3))
+            };
+            (0..rounds).for_each(|_| first.udp(CLIENT));
+        }
+        Transport::Sctp => {
+            first.protocol = SCTP;
+            first.sctp(rounds);
+        }
+        Transport::IcmpError => {
+            first.protocol = UDP;
+            first.udp(CLIENT);
+            let error = third.insert(begin(2, icmp(is_v6), first.clock_ns + 5 * MILLISECOND));
+            error.addresses = first.addresses;
+            let plain = Framing { is_fragmented: false, ..plan.framing };
+            let about = &plain.frames(CLIENT, &first.sent[0].datagram)[0];
+            let start = 14 + 4 * plan.framing.vlans[CLIENT].len();
+            error.unreachable(SERVER, &about.bytes[start..start + about.ip_bytes.min(200)]);
+        }
+    }
+    if plan.has_twin {
+        (second.addresses, second.ports) = (first.addresses, first.ports);
+    }
+    let mut connection = Connection::new(&mut second);
+    connection.open(Opening::Plain);
+    connection.transfer(CLIENT, 1);
+    connection.transfer(SERVER, 3);
+    connection.close(Close::Fins, CLIENT);
+    [Some(first), Some(second), third].into_iter().flatten().collect()
+}
+
+/// Runs the connection of a plan, and the one on the same ports if it has one.
+fn tcp(plan: &Plan, session: &mut Session) {
+    let [side, closer] = [0; 2].map(|_| session.random.within(0, 1) as usize);
+    let mut connection = Connection::new(session);
+    if connection.open(plan.opening) {
+        connection.transfer(CLIENT, 1);
+        connection.transfer(SERVER, 2);
+        if let Some(phase) = plan.phase {
+            connection.phase(phase, side);
+        }
+        connection.transfer(CLIENT, 1);
+        connection.close(if plan.reuse == Reuse::WithoutClose { Close::Never } else { plan.close }, closer);
+    }
+    if plan.reuse != Reuse::No {
+        session.wait(2 * SECOND);
+        session.connection += 1;
+        let mut connection = Connection::new(session);
+        connection.open(Opening::Plain);
+        connection.transfer(CLIENT, 1);
+        connection.transfer(SERVER, 1);
+        connection.close(Close::Fins, CLIENT);
+    }
+}
+
+/// Returns what the tap captures, in the order of time.
+fn merged<'a>(sessions: &'a [Session], plan: &Plan, random: &mut Random) -> Vec<&'a Sent> {
+    let mut captured = Vec::new();
+    for session in sessions {
+        for (at, sent) in session.sent.iter().enumerate() {
+            let is_missed = session.number == 0
+                && match plan.view {
+                    View::Whole | View::Losses => false,
+                    View::WithoutFirst => at == 0,
+                    View::MidStream => at < 4,
+                    View::Without(side) => sent.side == side,
+                };
+            let is_lost = plan.view == View::Losses && random.chance(12);
+            if !is_missed && !is_lost {
+                captured.push(sent);
+            }
+        }
+    }
+    captured.sort_by_key(|sent| sent.time_ns);
+    captured
+}
+
+/// Returns the frames of datagrams, with the copies of the mirror and the times of the clock.
+fn frames<'a>(sent: &[&'a Sent], plan: &Plan) -> Vec<Captured<'a>> {
+    let mut captured = Vec::new();
+    for &sent in sent {
+        let frames = framing(plan, sent.session).frames(sent.side, &sent.datagram);
+        for (at, frame) in frames.into_iter().enumerate() {
+            let time_ns = sent.time_ns + at as u64 * FRAGMENT_NS;
+            let one = Captured { sent, frame, time_ns, step_s: 0, has_header: at == 0, is_copy: false };
+            if plan.is_mirrored {
+                captured.push(Captured { time_ns: time_ns + COPY_NS, is_copy: true, ..one.clone() });
+            }
+            captured.push(one);
+        }
+    }
+    captured.sort_by_key(|captured| captured.time_ns);
+    let half = captured.len() / 2;
+    captured[half..].iter_mut().for_each(|captured| captured.step_s = plan.step_s);
+    captured
+}

@@ -1,0 +1,243 @@
+//! What endpoints send, at the times at which it passes the tap.
+//!
+//! ```text
+//!  client ──── delay 0 ──── tap ──── delay 1 ──── server
+//! ```
+//!
+//! The reply of a side passes the tap twice the delay of that side after what it replies to.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::frame::{Datagram, ICMP, ICMPV6, SCTP, TCP, UDP, seal};
+use crate::random::Random;
+
+pub(crate) const CLIENT: usize = 0;
+pub(crate) const SERVER: usize = 1;
+pub(crate) const MILLISECOND: u64 = 1_000_000;
+pub(crate) const SECOND: u64 = 1_000_000_000;
+
+/// What a segment is to its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It was sent for the first time, or has no sequence numbers.
+    First,
+    /// It was sent again because an earlier copy was lost.
+    Again,
+    KeepAlive,
+    WindowProbe,
+}
+
+/// The facts of a TCP segment that the answers need.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub(crate) flags: u8,
+    /// Sequence numbers relative to the initial one, before the end.
+    pub(crate) range: (u64, u64),
+    pub(crate) role: Role,
+    pub(crate) window: u16,
+}
+
+/// A datagram at the tap.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) time_ns: u64,
+    /// Number of the session, and of the connection among those of the session.
+    pub(crate) session: usize,
+    pub(crate) connection: usize,
+    pub(crate) side: usize,
+    pub(crate) datagram: Datagram,
+    pub(crate) segment: Option<Segment>,
+}
+
+/// Two endpoints that exchange datagrams.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) number: usize,
+    pub(crate) connection: usize,
+    pub(crate) addresses: [IpAddr; 2],
+    pub(crate) ports: [u16; 2],
+    pub(crate) protocol: u8,
+    /// Type of the request and identifier, for ICMP.
+    pub(crate) icmp: Option<(u8, u16)>,
+    pub(crate) random: Random,
+    pub(crate) clock_ns: u64,
+    pub(crate) sent: Vec<Sent>,
+    delays_ns: [u64; 2],
+    last_side: Option<usize>,
+    ids: u32,
+}
+
+impl Session {
+    pub(crate) fn new(number: usize, protocol: u8, is_v6: bool, start_ns: u64, mut random: Random) -> Self {
+        let host = number as u16 * 16;
+        let (a, b) = (host + random.within(1, 7) as u16, host + random.within(8, 15) as u16);
+        let mut addresses: [IpAddr; 2] = if is_v6 {
+            [a, b].map(|low| Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, low).into())
+        } else {
+            [a, b].map(|low| Ipv4Addr::new(192, 0, 2, low as u8).into())
+        };
+        // The client has the lower address in half of the sessions.
+        if random.chance(50) {
+            addresses.swap(0, 1);
+        }
+        let ports = [random.within(32_768, 60_999) as u16, random.pick(&[8000, 9100, 26_001, 40_000])];
+        let delays_ns = [0; 2].map(|_| random.within(50_000, 20 * MILLISECOND));
+        let ids = (random.next() as u32) & 0xFFFF;
+        Self {
+            number,
+            connection: 0,
+            addresses,
+            ports,
+            protocol,
+            icmp: None,
+            random,
+            clock_ns: start_ns,
+            sent: Vec::new(),
+            delays_ns,
+            last_side: None,
+            ids,
+        }
+    }
+
+    /// Lets time pass in which no datagram is on its way.
+    pub(crate) fn wait(&mut self, time_ns: u64) {
+        self.clock_ns += time_ns;
+    }
+
+    /// Sends a transport header and its payload.
+    pub(crate) fn send(&mut self, side: usize, header: &[u8], payload: &[u8], segment: Option<Segment>) {
+        self.clock_ns += match self.last_side {
+            Some(last) if last != side => {
+                2 * self.delays_ns[side] + self.random.within(20_000, MILLISECOND)
+            }
+            _ => self.random.within(10_000, 400_000),
+        };
+        self.last_side = Some(side);
+        let datagram = self.datagram(side, header, payload);
+        let (time_ns, session, connection) = (self.clock_ns, self.number, self.connection);
+        self.sent.push(Sent { time_ns, session, connection, side, datagram, segment });
+    }
+
+    /// Sends what is lost before the tap.
+    pub(crate) fn send_in_vain(&mut self, side: usize, header: &[u8], payload: &[u8]) {
+        self.send(side, header, payload, None);
+        self.sent.pop();
+    }
+
+    fn datagram(&mut self, side: usize, header: &[u8], payload: &[u8]) -> Datagram {
+        let ends = [self.addresses[side], self.addresses[1 - side]];
+        let mut body = [header, payload].concat();
+        seal(ends, self.protocol, &mut body);
+        self.ids = (self.ids + 1) & 0xFFFF;
+        Datagram {
+            source: ends[0],
+            destination: ends[1],
+            protocol: self.protocol,
+            body,
+            payload_bytes: payload.len(),
+            id: self.ids,
+        }
+    }
+
+    fn ports_from(&self, side: usize) -> Vec<u8> {
+        [self.ports[side].to_be_bytes(), self.ports[1 - side].to_be_bytes()].concat()
+    }
+
+    fn payload(&mut self, bytes_max: u64) -> Vec<u8> {
+        let count = self.random.within(1, bytes_max) as usize;
+        self.random.bytes(count)
+    }
+
+    /// Sends a UDP datagram with random contents.
+    pub(crate) fn udp(&mut self, side: usize) {
+        let payload = self.payload(1400);
+        let mut header = self.ports_from(side);
+        header.extend((8 + payload.len() as u16).to_be_bytes());
+        header.extend([0, 0]);
+        self.send(side, &header, &payload, None);
+    }
+
+    /// Sends requests and replies of ICMP's echo.
+    pub(crate) fn echo(&mut self, rounds: u64) {
+        let types = if self.protocol == ICMPV6 { [128, 129] } else { [8, 0] };
+        let identifier = self.random.next() as u16;
+        self.ports = [0, 0];
+        self.icmp = Some((types[0], identifier));
+        for number in 0..rounds as u16 {
+            let payload = self.payload(1400);
+            for (side, kind) in types.into_iter().enumerate() {
+                let header = [[kind, 0], [0, 0], identifier.to_be_bytes(), number.to_be_bytes()].concat();
+                self.send(side, &header, &payload, None);
+            }
+        }
+    }
+
+    /// Sends the error that a port is unreachable, about a datagram from the other side.
+    pub(crate) fn unreachable(&mut self, side: usize, about: &[u8]) {
+        let kind = if self.protocol == ICMPV6 { [1, 4] } else { [3, 3] };
+        self.ports = [0, 0];
+        self.icmp = Some((kind[0], 0));
+        self.send(side, &[kind[0], kind[1], 0, 0, 0, 0, 0, 0], about, None);
+    }
+
+    /// Opens an association of SCTP, sends data, and closes it.
+    pub(crate) fn sctp(&mut self, rounds: u64) {
+        let tags = [self.random.next() as u32, self.random.next() as u32];
+        let numbers = [self.random.next() as u32, self.random.next() as u32];
+        let cookie = self.random.bytes(32);
+        let init = |side: usize| {
+            let mut value = tags[side].to_be_bytes().to_vec();
+            value.extend([0, 1, 0, 0, 0, 10, 0, 10]);
+            value.extend(numbers[side].to_be_bytes());
+            value
+        };
+        let mut answer = init(SERVER);
+        answer.extend([0, 7, 0, 36]);
+        answer.extend(&cookie);
+        self.chunk(CLIENT, 0, (1, 0), &init(CLIENT));
+        self.chunk(SERVER, tags[CLIENT], (2, 0), &answer);
+        self.chunk(CLIENT, tags[SERVER], (10, 0), &cookie);
+        self.chunk(SERVER, tags[CLIENT], (11, 0), &[]);
+        for round in 0..rounds as u32 {
+            let number = numbers[CLIENT].wrapping_add(round);
+            let mut data = number.to_be_bytes().to_vec();
+            data.extend([0, 0, 0, round as u8, 0, 0, 0, 0]);
+            data.extend(self.payload(1300));
+            self.chunk(CLIENT, tags[SERVER], (0, 3), &data);
+            let mut ack = number.to_be_bytes().to_vec();
+            ack.extend([0, 1, 0, 0, 0, 0, 0, 0]);
+            self.chunk(SERVER, tags[CLIENT], (3, 0), &ack);
+        }
+        let last = numbers[SERVER].wrapping_sub(1).to_be_bytes();
+        self.chunk(CLIENT, tags[SERVER], (7, 0), &last);
+        self.chunk(SERVER, tags[CLIENT], (8, 0), &[]);
+        self.chunk(CLIENT, tags[SERVER], (14, 0), &[]);
+    }
+
+    fn chunk(&mut self, side: usize, tag: u32, (kind, flags): (u8, u8), value: &[u8]) {
+        let mut header = self.ports_from(side);
+        header.extend(tag.to_be_bytes());
+        header.extend([0; 4]);
+        let mut payload = vec![kind, flags];
+        payload.extend((4 + value.len() as u16).to_be_bytes());
+        payload.extend(value);
+        payload.resize(payload.len().next_multiple_of(4), 0);
+        self.send(side, &header, &payload, None);
+    }
+}
+
+/// Returns the number of ICMP for a version of IP.
+pub(crate) fn icmp(is_v6: bool) -> u8 {
+    if is_v6 { ICMPV6 } else { ICMP }
+}
+
+/// Returns the name of a protocol.
+pub(crate) fn protocol_name(protocol: u8) -> &'static str {
+    match protocol {
+        TCP => "tcp",
+        UDP => "udp",
+        SCTP => "sctp",
+        ICMP => "icmp",
+        _ => "ipv6-icmp",
+    }
+}
