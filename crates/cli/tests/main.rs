@@ -31,6 +31,7 @@ mod reproduce;
 mod rules;
 mod save;
 mod schema;
+mod scenarios;
 mod select;
 mod simulate;
 mod standard_output;

@@ -20,6 +20,8 @@ pub(crate) enum Generate {
     Headers(Headers),
     /// The log of a web server, or its accesses to connection state, with many concurrent sessions
     Weblog(Weblog),
+    /// Small captures whose right flow records are known, to judge meters of flows with
+    Scenarios(Scenarios),
 }
 
 impl Generate {
@@ -68,6 +70,32 @@ pub(crate) struct Weblog {
     /// Traces: source ports: paper-like, uniform, sequential, skewed-N
     #[arg(long, value_name = "PORTS", default_value = "paper-like", value_parser = parse::from_str::<Ports>)]
     pub(crate) ports: Ports,
+
+    /// Seed; the same seed gives the same bytes on every machine
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::whole::<u64>)]
+    pub(crate) seed: u64,
+}
+
+/// Arguments of `generate scenarios`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Example:
+  flowloom generate scenarios corpus --count 1000 --seed 7
+
+Each scenario is a capture and a JSON document of the same name with the right records. manifest.json is written last: a \
+folder without it is incomplete.")]
+pub(crate) struct Scenarios {
+    /// Folder for the files; it is created, or empty
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+
+    /// Number of scenarios
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = parse::within(1..=99_999_u64))]
+    pub(crate) count: u64,
+
+    /// Write pcapng instead of pcap
+    #[arg(long)]
+    pub(crate) pcapng: bool,
 
     /// Seed; the same seed gives the same bytes on every machine
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::whole::<u64>)]

@@ -1,5 +1,6 @@
 //! Generates captures and logs.
 
+mod scenarios;
 mod weblog;
 
 use std::io::{self, BufWriter, Write};
@@ -31,6 +32,7 @@ pub(crate) fn run(arguments: &Generate, common: &Common) -> Result<Status, Failu
         Generate::Rules(profile) => generate_rules::rules(profile, common),
         Generate::Headers(headers) => generate_rules::headers(headers, common),
         Generate::Weblog(weblog) => weblog::run(weblog, common),
+        Generate::Scenarios(scenarios) => scenarios::run(scenarios, common),
     }
 }
 
