@@ -252,7 +252,9 @@ impl Answers {
             self.flows.len() - 1
         };
         let flow = &mut self.flows[index];
-        (flow.end_ns, flow.last_ns) = (stamp_ns, captured.time_ns);
+        flow.start_ns = flow.start_ns.min(stamp_ns);
+        flow.end_ns = flow.end_ns.max(stamp_ns);
+        flow.last_ns = captured.time_ns;
         let side = &mut flow.sides[sent.side];
         side.packets += 1;
         side.wire_bytes += frame.bytes.len() as u64;
