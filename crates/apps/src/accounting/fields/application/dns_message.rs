@@ -21,8 +21,8 @@ pub struct DnsMessage {
     pub has_question: bool,
 }
 
-/// Reads the header of a message. Returns `None` if the header or the first question is incomplete, or if IANA
-/// has not assigned its operation.
+/// Reads the header of a message. Returns `None` if the header or the first question is incomplete,
+/// or if IANA has not assigned its operation.
 ///
 /// # Examples
 ///

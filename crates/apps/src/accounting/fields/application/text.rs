@@ -66,8 +66,8 @@ fn fits(text: &mut String, end: &mut usize) -> bool {
 }
 
 /// The domain name of its labels in the presentation format of RFC 1035 §5.1: `\.` and `\\` stand
-/// for those characters, and `\DDD` for a byte that is not printable or a semicolon, which separates
-/// names. The root is `.`.
+/// for those characters, and `\DDD` for a byte that is not printable or a semicolon, which
+/// separates names. The root is `.`.
 #[derive(Debug, Default)]
 pub(super) struct DomainName {
     text: String,
