@@ -75,7 +75,10 @@ fuzz_target!(|data: &[u8]| {
         assert!(headers.transport_offset <= headers.payload_offset);
         assert!(headers.payload_offset as usize <= frame.len());
         // A tuple has neither a zone nor the type and code of an ICMP message.
-        assert_eq!(headers.tuple().canonical().0, headers.key.with_zone(0).with_message(0, Direction::LowToHigh));
+        assert_eq!(
+            headers.tuple().canonical().0,
+            headers.key.with_zone(0).with_message(0, Direction::LowToHigh)
+        );
         // The original length equals that of the record, or is longer.
         for more in [0, 1000] {
             let wire_bytes = frame.len() as u32 + more;

@@ -227,7 +227,6 @@ impl Destination {
     /// # Errors
     ///
     /// Returns the error of the system.
-    #[cfg(feature = "arrow")]
     pub(crate) fn open_whole(self) -> io::Result<Opened> {
         self.open_as(true)
     }

@@ -43,9 +43,7 @@ const DIRECTION_COLUMNS: [DirectionColumn; 7] = [
     DirectionColumn {
         name: "out_of_order",
         is_of_tcp: true,
-        answer: |side| {
-            (side["duplicates"] == 0).then(|| number(side, "reordered"))
-        },
+        answer: |side| (side["duplicates"] == 0).then(|| number(side, "reordered")),
     },
 ];
 
