@@ -10,7 +10,7 @@ use crate::decode::{
 };
 use crate::drop_reason::DropReason;
 use crate::link::LinkType;
-use crate::view::{Headers, TRAILER_BYTES_MAX};
+use crate::view::{Headers, TRAILER_BYTES_MAX, possible_wire_bytes};
 
 /// Number of first packet numbers that each count keeps.
 pub const FIRST_PACKETS_MAX: usize = 4;
@@ -143,12 +143,14 @@ impl EncapsulationCounts {
     /// case are those up to the end of the IP packet.
     #[inline(always)]
     pub fn look_at_length(&mut self, number: u64, headers: &Headers, bytes: &[u8], wire: u32) -> u32 {
-        let end = headers.payload_offset.saturating_add(headers.payload_bytes);
+        let end = headers.end();
         // One comparison for the usual packet: the frame ends with the IP packet or soon after it.
         if wire.wrapping_sub(end) <= TRAILER_BYTES_MAX {
             return wire;
         }
-        self.look_at_odd_length(number, headers, bytes, [wire, end])
+        // Without the headers' address: if a call took it, the compiler would keep them in memory, and
+        // the next reads of all packets would wait for the decoder's stores.
+        self.look_at_odd_length(number, bytes, [wire, end], headers.length_at())
     }
 
     #[cold]
@@ -156,15 +158,15 @@ impl EncapsulationCounts {
     fn look_at_odd_length(
         &mut self,
         number: u64,
-        headers: &Headers,
         bytes: &[u8],
         [wire, end]: [u32; 2],
+        length_at: usize,
     ) -> u32 {
         if end as usize > bytes.len().max(wire as usize) {
             self.ip_beyond_frame.count(number);
             return wire;
         }
-        let possible = headers.possible_wire_bytes(bytes, wire);
+        let possible = possible_wire_bytes(bytes, wire, end, length_at);
         if possible != wire {
             self.wire_impossible.count(number);
         }

@@ -84,16 +84,19 @@ impl Headers {
     #[inline]
     #[must_use]
     pub fn possible_wire_bytes(&self, bytes: &[u8], wire: u32) -> u32 {
-        let captured = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        let end = self.payload_offset.saturating_add(self.payload_bytes).max(captured);
-        if wire <= end.saturating_add(TRAILER_BYTES_MAX) {
-            return wire;
-        }
-        // A packet built by offloading may state no length, so that its end is that of the record.
-        let length_at =
-            self.network_offset as usize + if self.key.family() == IpFamily::V4 { 2 } else { 4 };
-        let is_open = bytes.get(length_at..length_at + 2).is_none_or(|length| length == [0; 2]);
-        if is_open && wire <= OPEN_BYTES_MAX { wire } else { end }
+        possible_wire_bytes(bytes, wire, self.end(), self.length_at())
+    }
+
+    /// Returns the offset of the end of the IP packet.
+    #[inline(always)]
+    pub(crate) fn end(&self) -> u32 {
+        self.payload_offset.saturating_add(self.payload_bytes)
+    }
+
+    /// Returns the offset of the IP header's two bytes of length.
+    #[inline(always)]
+    pub(crate) fn length_at(&self) -> usize {
+        self.network_offset as usize + if self.key.family() == IpFamily::V4 { 2 } else { 4 }
     }
 
     /// Returns the five-tuple as on the wire. That of an
@@ -101,6 +104,19 @@ impl Headers {
     pub fn tuple(&self) -> FiveTuple {
         self.key.tuple(self.direction)
     }
+}
+
+/// Works as [`Headers::possible_wire_bytes`] does, for headers with this
+/// [`end`](Headers::end) and [`length_at`](Headers::length_at).
+pub(crate) fn possible_wire_bytes(bytes: &[u8], wire: u32, end: u32, length_at: usize) -> u32 {
+    let captured = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    let end = end.max(captured);
+    if wire <= end.saturating_add(TRAILER_BYTES_MAX) {
+        return wire;
+    }
+    // A packet built by offloading may state no length, so that its end is that of the record.
+    let is_open = bytes.get(length_at..length_at + 2).is_none_or(|length| length == [0; 2]);
+    if is_open && wire <= OPEN_BYTES_MAX { wire } else { end }
 }
 
 /// A decoded packet with its bytes.

@@ -33,58 +33,91 @@ pub(crate) struct PacketRef {
 const _: () = assert!(size_of::<PacketRef>() == PacketRef::BYTES, "the egress stage keeps many");
 
 /// The results of the decoder for a packet, except the key.
-///
-/// ```text
-///  rest   VLANs (32) | interface (16) | – (4) | TCP flags (9) | error | later fragment | direction
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeaderFields {
     network_offset: u32,
     transport_offset: u32,
     payload_offset: u32,
     payload_bytes: u32,
-    rest: u64,
+    vlans: u32,
+    tcp_flags: u16,
+    interface: InterfaceName,
+    direction: Direction,
+    later_fragment: bool,
+    is_error_of_flow: bool,
 }
 
 impl HeaderFields {
-    /// The value of a slot that holds no packet yet.
-    pub(crate) const NONE: Self =
-        Self { network_offset: 0, transport_offset: 0, payload_offset: 0, payload_bytes: 0, rest: 0 };
-
     /// Copies the fields one by one. A copy of the whole struct would wait until the decoder's
     /// single-byte stores have reached memory, after all other pending stores.
     #[inline(always)]
     pub(crate) fn of(headers: &Headers) -> Self {
-        let rest = u32::from(headers.interface.0) << 16
-            | u32::from(headers.tcp_flags & 0x1FF) << 3
-            | u32::from(headers.is_error_of_flow) << 2
-            | u32::from(headers.later_fragment) << 1
-            | headers.direction as u32;
         Self {
             network_offset: headers.network_offset,
             transport_offset: headers.transport_offset,
             payload_offset: headers.payload_offset,
             payload_bytes: headers.payload_bytes,
-            rest: pair(rest, headers.vlans),
+            vlans: headers.vlans,
+            tcp_flags: headers.tcp_flags,
+            interface: headers.interface,
+            direction: headers.direction,
+            later_fragment: headers.later_fragment,
+            is_error_of_flow: headers.is_error_of_flow,
         }
     }
 
     /// Returns the headers of a packet with this key.
     #[inline(always)]
     pub(crate) fn headers(&self, key: FlowKey) -> Headers {
-        let rest = self.rest;
-        let direction = if rest & 1 == 0 { Direction::LowToHigh } else { Direction::HighToLow };
-        let mut headers = Headers::new(key, direction);
-        headers.tcp_flags = (rest >> 3) as u16 & 0x1FF;
-        headers.later_fragment = rest >> 1 & 1 != 0;
-        headers.is_error_of_flow = rest >> 2 & 1 != 0;
-        headers.interface = InterfaceName((rest >> 16) as u16);
-        headers.vlans = high(rest);
+        let mut headers = Headers::new(key, self.direction);
+        headers.tcp_flags = self.tcp_flags;
+        headers.later_fragment = self.later_fragment;
+        headers.is_error_of_flow = self.is_error_of_flow;
+        headers.interface = self.interface;
+        headers.vlans = self.vlans;
         headers.network_offset = self.network_offset;
         headers.transport_offset = self.transport_offset;
         headers.payload_offset = self.payload_offset;
         headers.payload_bytes = self.payload_bytes;
         headers
+    }
+
+    /// Encodes the fields.
+    ///
+    /// ```text
+    ///  transport offset (32) | network offset (32)
+    ///  bytes of payload (32) | payload offset (32)
+    ///  VLANs (32) | interface (16) | – (4) | TCP flags (9) | error | later fragment | direction
+    /// ```
+    #[inline(always)]
+    fn words(self) -> [u64; 3] {
+        let rest = u32::from(self.interface.0) << 16
+            | u32::from(self.tcp_flags & 0x1FF) << 3
+            | u32::from(self.is_error_of_flow) << 2
+            | u32::from(self.later_fragment) << 1
+            | self.direction as u32;
+        [
+            pair(self.network_offset, self.transport_offset),
+            pair(self.payload_offset, self.payload_bytes),
+            pair(rest, self.vlans),
+        ]
+    }
+
+    /// Decodes [`words`](Self::words).
+    #[inline(always)]
+    fn of_words([offsets, payload, rest]: [u64; 3]) -> Self {
+        Self {
+            network_offset: low(offsets),
+            transport_offset: high(offsets),
+            payload_offset: low(payload),
+            payload_bytes: high(payload),
+            vlans: high(rest),
+            tcp_flags: (rest >> 3) as u16 & 0x1FF,
+            interface: InterfaceName((rest >> 16) as u16),
+            direction: if rest & 1 == 0 { Direction::LowToHigh } else { Direction::HighToLow },
+            later_fragment: rest >> 1 & 1 != 0,
+            is_error_of_flow: rest >> 2 & 1 != 0,
+        }
     }
 }
 
@@ -112,7 +145,7 @@ impl PacketDescriptor {
     pub(crate) fn words(packet: PacketRef, stamped_ns: u64, headers: &Headers) -> [u64; Self::WORDS] {
         let PacketRef { hash, time_ns, place, tag, captured, wire } = packet;
         let key = headers.key.words();
-        let fields = HeaderFields::of(headers);
+        let fields = HeaderFields::of(headers).words();
         [
             hash.bits(),
             time_ns,
@@ -126,9 +159,9 @@ impl PacketDescriptor {
             key[3],
             key[4],
             key[5],
-            pair(fields.network_offset, fields.transport_offset),
-            pair(fields.payload_offset, fields.payload_bytes),
-            fields.rest,
+            fields[0],
+            fields[1],
+            fields[2],
         ]
     }
 
@@ -147,13 +180,7 @@ impl PacketDescriptor {
             },
             stamped_ns,
             key: FlowKey::from_words(*key),
-            fields: HeaderFields {
-                network_offset: low(headers),
-                transport_offset: high(headers),
-                payload_offset: low(payload),
-                payload_bytes: high(payload),
-                rest,
-            },
+            fields: HeaderFields::of_words([headers, payload, rest]),
         }
     }
 
@@ -177,16 +204,6 @@ impl PacketDescriptor {
         }
     }
 }
-
-const _: () = assert!(
-    size_of::<PacketDescriptor>() <= PacketDescriptor::BYTES,
-    "this bound limits the memory of \
-        a run"
-);
-const _: () = assert!(
-    usize::BITS < 64 || size_of::<PacketDescriptor>() == PacketDescriptor::BYTES,
-    "the bound is not much too large either"
-);
 
 #[inline(always)]
 fn pair(low: u32, high: u32) -> u64 {

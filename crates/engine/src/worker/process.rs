@@ -4,7 +4,7 @@
 use std::any::Any;
 use std::marker::PhantomData;
 
-use flowloom_flow_key::{FlowKey, TableHash};
+use flowloom_flow_key::{Direction, FlowKey, TableHash};
 use flowloom_flow_table::{FlowId, FlowTable};
 use flowloom_packet::arena::{OpenBlock, bytes_at};
 use flowloom_packet::wire::{Decision, Frame};
@@ -25,10 +25,12 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    const NONE: Self = Self {
-        place: PacketPlace { position: 0, time_ns: 0, stamped_ns: 0, captured: 0, wire: 0, number: 0 },
-        fields: HeaderFields::NONE,
-    };
+    /// The value of a slot that holds no packet yet.
+    fn none() -> Self {
+        let place = PacketPlace { position: 0, time_ns: 0, stamped_ns: 0, captured: 0, wire: 0, number: 0 };
+        let headers = Headers::new(FlowKey::default(), Direction::LowToHigh);
+        Self { place, fields: HeaderFields::of(&headers) }
+    }
 
     #[inline(always)]
     fn view<'b>(&self, key: FlowKey, block: OpenBlock<'b>) -> (u64, PacketView<'b>) {
@@ -55,7 +57,7 @@ impl Burst {
             len: 0,
             keys: [FlowKey::default(); BATCH_PACKETS],
             hashes: [TableHash::default(); BATCH_PACKETS],
-            packets: [Pending::NONE; BATCH_PACKETS],
+            packets: [Pending::none(); BATCH_PACKETS],
         }
     }
 
