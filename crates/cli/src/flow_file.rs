@@ -314,10 +314,25 @@ enum Raw {
     Other(Box<dyn Write + Send>),
 }
 
+/// A file of which Parquet replaces the end at each flush.
 #[cfg(feature = "parquet")]
-impl ParquetFile for OutputFile {
+struct Rewound(OutputFile);
+
+#[cfg(feature = "parquet")]
+impl Write for Rewound {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(feature = "parquet")]
+impl ParquetFile for Rewound {
     fn rewind(&mut self, position: u64) -> io::Result<bool> {
-        self.truncate_to(position)
+        self.0.truncate_to(position)
     }
 }
 
@@ -530,7 +545,7 @@ impl Out {
         let out: Box<dyn Write + Send> = match out {
             #[cfg(feature = "parquet")]
             Raw::File(file, _) if format == Format::Parquet => {
-                let writer = ParquetWriter::new(file, columns)?;
+                let writer = ParquetWriter::new(Rewound(file), columns)?;
                 return Ok(Self::Records(Box::new(writer)));
             }
             #[cfg(feature = "parquet")]

@@ -15,35 +15,25 @@ compile_error!(
 mod args;
 mod background;
 mod capture_index;
-mod closed_output;
-mod compressed_file;
-mod decompressed;
-mod exit;
 mod flow_file;
-mod growing_table;
-mod host;
-mod interface;
-mod memory_budget;
-mod output;
-mod output_folder;
 mod pace;
 mod part_file;
 #[cfg(target_os = "linux")]
 mod privileges;
 mod profile;
-mod progress;
 mod record_view;
 mod render;
-mod rule_file;
 #[cfg(target_os = "linux")]
 mod service_manager;
-mod signals;
-mod terminal_text;
-mod topology;
 mod verbs;
 mod verify;
 
 use std::process::ExitCode;
+
+use flowloom_command::{
+    closed_output, compressed_file, decompressed, exit, growing_table, host, interface, memory_budget,
+    output, output_folder, progress, rule_file, signals, topology,
+};
 
 use crate::args::{Arguments, Verb};
 use crate::exit::{Failure, Status};

@@ -22,6 +22,12 @@ pub struct Tool {
     pub git: String,
 }
 
+impl std::fmt::Display for Tool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "flowloom {} ({})", self.version, self.git)
+    }
+}
+
 /// Times of variants that were run in turn, and their ratios: rows with a common host header.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

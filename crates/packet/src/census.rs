@@ -148,8 +148,8 @@ impl EncapsulationCounts {
         if wire.wrapping_sub(end) <= TRAILER_BYTES_MAX {
             return wire;
         }
-        // Without the headers' address: if a call took it, the compiler would keep them in memory, and
-        // the next reads of all packets would wait for the decoder's stores.
+        // Without the headers' address: if a call took it, the compiler would keep them in memory,
+        // and the next reads of all packets would wait for the decoder's stores.
         self.look_at_odd_length(number, bytes, [wire, end], headers.length_at())
     }
 

@@ -37,7 +37,16 @@ pub(super) fn run(root: &Path) -> Result<()> {
         } else {
             let mut check = Command::new("cargo");
             check.current_dir(root).args(["semver-checks", "--workspace", "--baseline-rev", &tag]);
-            finish(check.args(["--exclude", "flowloom-cli", "--exclude", "flowloom-repro"]))?;
+            finish(check.args([
+                "--exclude",
+                "flowloom-cli",
+                "--exclude",
+                "flowloom-command",
+                "--exclude",
+                "flowloom-lab",
+                "--exclude",
+                "flowloom-repro",
+            ]))?;
         }
     }
     Ok(())

@@ -70,7 +70,7 @@ const EXCEPTIONS: [(&str, &str); 7] = [
     ("benches/src/caches.rs", "sieve"),
     ("docs/performance/simulators.md", "sieve"),
     ("crates/repro/src/tcbcache/", "sieve"),
-    ("crates/cli/src/args/simulate/tcb_cache.rs", "sieve"),
+    ("crates/lab/src/args/simulate/tcb_cache.rs", "sieve"),
     ("fuzz/", "sieve"),
 ];
 

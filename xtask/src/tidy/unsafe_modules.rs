@@ -6,7 +6,7 @@ use crate::source::has_word;
 
 /// The modules with unsafe code. A path that ends with a slash is a directory.
 const MODULES: [&str; 11] = [
-    "crates/cli/src/closed_output.rs",
+    "crates/command/src/closed_output.rs",
     "crates/cpu/src/",
     "crates/flow-table/src/arch/",
     "crates/flow-table/src/concurrent/",

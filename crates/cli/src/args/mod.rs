@@ -1,38 +1,28 @@
 //! The command line: one file per command.
 
-pub(crate) mod bench;
 pub(crate) mod bridge;
 pub(crate) mod classify;
-pub(crate) mod compare;
-pub(crate) mod decoding;
 pub(crate) mod extract;
 pub(crate) mod firewall;
-pub(crate) mod generate;
 pub(crate) mod help;
 pub(crate) mod inspect;
 pub(crate) mod live;
 pub(crate) mod merge;
-pub(crate) mod parse;
 pub(crate) mod record_input;
 pub(crate) mod replay;
-pub(crate) mod reproduce;
-pub(crate) mod rules;
-pub(crate) mod save;
-pub(crate) mod scheduler;
 pub(crate) mod schema;
 pub(crate) mod send;
 pub(crate) mod shell;
-pub(crate) mod simulate;
 pub(crate) mod top;
-pub(crate) mod verdict;
+
+pub(crate) use flowloom_command::args::*;
+pub(crate) use flowloom_lab::args::{bench, compare, generate, reproduce, simulate};
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{
-    Arg, Args, ColorChoice, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
-};
+use clap::{Arg, ColorChoice, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::exit::{Failure, stdout_failure};
 
@@ -192,76 +182,6 @@ pub(crate) enum Verb {
     Completions(shell::Completions),
     /// Write manual pages into a directory
     Man(shell::Man),
-}
-
-/// Options of every command.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Output")]
-pub(crate) struct Common {
-    /// Format of the result on standard output
-    #[arg(long, value_enum, default_value_t = Format::Auto, global = true, value_name = "FORM")]
-    pub(crate) format: Format,
-
-    /// Colour of tables and errors
-    #[arg(long, value_enum, default_value_t = Color::Auto, global = true, value_name = "WHEN")]
-    pub(crate) color: Color,
-
-    /// Print only the last line, which sums up; twice: only errors
-    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
-    pub(crate) quiet: u8,
-}
-
-/// Format of a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// `table` on a terminal, `plain` otherwise
-    Auto,
-    /// Lines for people, with emphasis on a terminal
-    Table,
-    /// The same lines, without emphasis
-    Plain,
-    /// One JSON document
-    Json,
-    /// One JSON document per line
-    Jsonl,
-    /// Comma-separated values with a header line
-    Csv,
-}
-
-/// When to use colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Color {
-    /// On a terminal, unless `NO_COLOR` is set or `TERM` is dumb
-    Auto,
-    /// Always
-    Always,
-    /// Never
-    Never,
-}
-
-impl Common {
-    /// Returns whether text gets emphasis.
-    pub(crate) fn emphasis(&self) -> bool {
-        let lines = match self.format {
-            Format::Auto => io::stdout().is_terminal(),
-            Format::Table => true,
-            _ => false,
-        };
-        lines && self.has_colour(io::stdout().is_terminal())
-    }
-
-    /// Returns whether a stream has colours, if it is a terminal or not.
-    pub(crate) fn has_colour(&self, is_terminal: bool) -> bool {
-        match self.color {
-            Color::Always => true,
-            Color::Never => false,
-            Color::Auto => {
-                is_terminal
-                    && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-                    && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
-            }
-        }
-    }
 }
 
 #[cfg(test)]

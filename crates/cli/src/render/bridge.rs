@@ -11,7 +11,8 @@ use serde::Serialize;
 use super::reasons::NoResult;
 use super::verdicts::FirewallFigures;
 use super::{Report, bytes, counted, grouped};
-use crate::host::Tool;
+use crate::host::tool;
+use flowloom_measure::rows::Tool;
 
 /// Frames between two interfaces, or packets of a queue. Numbers are in base units: frames,
 /// packets, bytes.
@@ -193,7 +194,7 @@ impl BridgeResult {
         let received = run.ports.iter().map(|port| port.received).sum();
         Self {
             schema: "flowloom/bridge/1",
-            tool: Tool::THIS,
+            tool: tool(),
             seconds: report.elapsed.as_secs_f64(),
             busy_seconds: busy,
             ports: ports.map(|(name, counts)| PortFigures::of(name, counts)).collect(),

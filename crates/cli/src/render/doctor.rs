@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Report;
-use crate::host::Tool;
+use crate::host::tool;
+use flowloom_measure::rows::Tool;
 
 /// The rating of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
@@ -81,7 +82,7 @@ impl DoctorResult {
         } else {
             "figures are meaningful here"
         };
-        Self { schema: "flowloom/doctor/1", tool: Tool::THIS, checks, verdict }
+        Self { schema: "flowloom/doctor/1", tool: tool(), checks, verdict }
     }
 
     /// Returns whether absolute measurements mean nothing.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Report, bytes, counted, some_of};
-use crate::host::Tool;
+use flowloom_measure::rows::Tool;
 
 /// The packets of selected flows that were written to a capture.
 #[derive(Debug, JsonSchema, Serialize)]

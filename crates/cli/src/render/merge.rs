@@ -8,8 +8,9 @@ use super::encapsulations::Encapsulations;
 use super::reasons::NoResult;
 use super::replay::{NAMES_MAX, RecordFigures};
 use super::{Report, counted, grouped};
-use crate::host::Tool;
+use crate::host::tool;
 use crate::part_file::Settings;
+use flowloom_measure::rows::Tool;
 
 /// The sums over merged parts.
 #[derive(Debug, JsonSchema, Serialize)]
@@ -89,7 +90,7 @@ impl MergeResult {
         dropped.merge(&workers.dropped);
         Self {
             schema: "flowloom/merge/1",
-            tool: Tool::THIS,
+            tool: tool(),
             app: settings.app.clone(),
             idle_timeout_ns: settings.idle_timeout_ns,
             active_timeout_ns: settings.active_timeout_ns,

@@ -14,8 +14,9 @@ use super::traffic::{SumFigures, TrafficFigures};
 use super::verdicts::FirewallFigures;
 use super::{Report, bytes, counted, grouped, percent, scaled, some_of};
 use crate::flow_file::WriterCounts;
-use crate::host::{Host, Tool};
+use crate::host::Host;
 use crate::record_view::FilterCounts;
+use flowloom_measure::rows::Tool;
 
 mod figures;
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Report, bytes, counted, grouped};
-use crate::host::Tool;
+use flowloom_measure::rows::Tool;
 
 /// Packets of captures sent by an interface. Numbers are in base units: packets, bytes,
 /// nanoseconds.

@@ -9,7 +9,7 @@ use super::reasons::NoResult;
 use super::schema::names;
 use super::{Report, bytes, counted, grouped, percent, scaled, some_of};
 use crate::args::top::{GroupBy, SortBy};
-use crate::host::Tool;
+use flowloom_measure::rows::Tool;
 
 /// Groups of flows with the most traffic. Numbers are in base units: packets, bytes, nanoseconds;
 /// rates are per second.

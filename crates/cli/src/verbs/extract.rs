@@ -22,7 +22,7 @@ use crate::args::extract::Extract;
 use crate::args::replay::{LayoutName, Replay};
 use crate::compressed_file::check_compression;
 use crate::exit::{Failure, Status, check_decodable};
-use crate::host::Tool;
+use crate::host::tool;
 use crate::output::{OutputFile, is_one_file};
 use crate::progress::{Progress, label};
 use crate::render::extract::ExtractResult;
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
     }
     let result = ExtractResult {
         schema: "flowloom/extract/1",
-        tool: Tool::THIS,
+        tool: tool(),
         inputs: input.inputs.iter().map(|path| path.display().to_string()).collect(),
         output: passes.output.display().to_string(),
         records,

@@ -29,7 +29,7 @@ mod on_linux {
     use crate::args::Common;
     use crate::args::send::Send;
     use crate::exit::{Failure, Status};
-    use crate::host::Tool;
+    use crate::host::tool;
     use crate::render::print;
     use crate::render::send::SendResult;
     use crate::signals::stop_on_signals;
@@ -102,7 +102,7 @@ mod on_linux {
         stop_on_signals(&control);
         let mut result = SendResult {
             schema: "flowloom/send/1",
-            tool: Tool::THIS,
+            tool: tool(),
             interface: arguments.iface.clone(),
             packets: 0,
             sent: 0,

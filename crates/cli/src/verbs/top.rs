@@ -6,7 +6,7 @@ use crate::args::Common;
 use crate::args::replay::{AppName, LayoutName};
 use crate::args::top::{GroupBy, SortBy, Top};
 use crate::exit::{Failure, Status};
-use crate::host::Tool;
+use crate::host::tool;
 use crate::render::top::{RestFigures, RowFigures, TargetFigures, TopResult};
 use crate::render::{print, say_error};
 
@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
     };
     let result = TopResult {
         schema: "flowloom/top/1",
-        tool: Tool::THIS,
+        tool: tool(),
         inputs: arguments.input.inputs.iter().map(|path| path.display().to_string()).collect(),
         by: arguments.by,
         sort: arguments.sort,

@@ -17,7 +17,7 @@ use crate::args::Common;
 use crate::args::extract::{Extract, FlowName};
 use crate::capture_index::{Binding, CaptureIndex};
 use crate::exit::{Failure, Status};
-use crate::host::Tool;
+use crate::host::tool;
 use crate::output::{OutputFile, is_one_file, write_whole};
 use crate::render::extract::{ExtractResult, IndexFigures};
 use crate::render::{counted, print, say};
@@ -106,7 +106,7 @@ pub(super) fn run(arguments: &Extract, path: &Path, common: &Common) -> Result<S
     warn_if_nothing(figures.packets, had_contents, output, common);
     let result = ExtractResult {
         schema: "flowloom/extract/1",
-        tool: Tool::THIS,
+        tool: tool(),
         inputs: vec![capture.display().to_string()],
         output: output.display().to_string(),
         records: None,

@@ -8,7 +8,7 @@ use super::application::Ran;
 use super::plan::Plan;
 use super::record_sums::RecordSums;
 use super::setup::scheduler;
-use crate::host::{Host, Tool};
+use crate::host::{Host, tool};
 use crate::render::encapsulations::Encapsulations;
 use crate::render::losses::LossFigures;
 use crate::render::reasons::NoResult;
@@ -51,7 +51,7 @@ pub(super) fn figures(plan: &Plan<'_>, ran: &Ran<'_>, rest: Rest) -> ReplayResul
         rest.records.as_ref().is_none_or(|records| records.is_balanced(rest.records_lost));
     ReplayResult {
         schema: "flowloom/replay/1",
-        tool: Tool::THIS,
+        tool: tool(),
         host: Host::with_isa(plan.isa),
         run: run_figures(plan, ran),
         inputs: files

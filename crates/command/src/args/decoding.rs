@@ -1,0 +1,133 @@
+//! Options of the decoder, shared by the commands that decode.
+
+use clap::Args;
+use flowloom::packet::DecodeOptions;
+use flowloom::packet::decode::CustomEncapsulations;
+
+use crate::exit::Failure;
+
+/// Options that control what the decoder follows.
+#[derive(Clone, Debug, Default, Args)]
+pub struct DecodingOptions {
+    /// Follow tunnels to the innermost headers
+    #[arg(long)]
+    pub decap: bool,
+
+    /// Read this Ethertype as a VLAN tag, in addition to the known ones, for example 0x9901;
+    /// repeatable
+    #[arg(long, value_name = "TYPE", value_parser = ether_type)]
+    pub tag_type: Vec<u16>,
+
+    /// Read this UDP port as a tunnel, in addition to the usual ports, for example vxlan=8473;
+    /// repeatable
+    #[arg(long, value_name = "NAME=PORT", requires = "decap", value_parser = tunnel)]
+    pub tunnel: Vec<(String, u16)>,
+
+    /// Leave VLAN tags out of the flow key: packets with other tags, or without, belong to one
+    /// flow, and --fields vlan tells the tags of each direction
+    #[arg(long)]
+    pub ignore_vlan: bool,
+
+    /// Read ESP packets as unencrypted if their trailers have that form
+    #[arg(long, requires = "decap")]
+    pub esp_null: bool,
+}
+
+impl DecodingOptions {
+    /// Returns the options for the decoder.
+    pub fn options(&self) -> Result<DecodeOptions, Failure> {
+        let options = DecodeOptions::new()
+            .with_decap(self.decap)
+            .with_esp_null(self.esp_null)
+            .with_ignore_vlan(self.ignore_vlan);
+        let mut custom = CustomEncapsulations::new();
+        for &ether_type in &self.tag_type {
+            custom
+                .add_tag_type(ether_type)
+                .map_err(|error| Failure::Usage(format!("--tag-type {ether_type:#06x}: {error}")))?;
+        }
+        for (name, port) in &self.tunnel {
+            custom
+                .add_tunnel(name, *port)
+                .map_err(|error| Failure::Usage(format!("--tunnel {name}={port}: {error}")))?;
+        }
+        // The options are made once per run and live as long as the process.
+        Ok(if custom.is_empty() { options } else { options.with_custom(Box::leak(Box::new(custom))) })
+    }
+
+    /// Returns the arguments as a user would type them.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        if self.decap {
+            words.push(String::from("--decap"));
+        }
+        words.extend(self.tag_type.iter().map(|number| format!("--tag-type {number:#06x}")));
+        words.extend(self.tunnel.iter().map(|(name, port)| format!("--tunnel {name}={port}")));
+        if self.ignore_vlan {
+            words.push(String::from("--ignore-vlan"));
+        }
+        if self.esp_null {
+            words.push(String::from("--esp-null"));
+        }
+        words
+    }
+}
+
+/// Reads a 16-bit number, in decimal or, after `0x`, in hexadecimal.
+fn ether_type(text: &str) -> Result<u16, String> {
+    let is_hex = text.len() > 2 && text[..2].eq_ignore_ascii_case("0x");
+    let digits = if is_hex { &text[2..] } else { text };
+    let radix = if is_hex { 16 } else { 10 };
+    match u16::from_str_radix(digits, radix) {
+        Ok(number) if digits.chars().all(|c| c.is_ascii_alphanumeric()) => Ok(number),
+        _ => Err(format!("'{text}' is not an Ethertype: write a number up to 0xffff, such as 0x9901")),
+    }
+}
+
+/// Reads the name and port of a tunnel.
+fn tunnel(text: &str) -> Result<(String, u16), String> {
+    text.split_once('=')
+        .and_then(|(name, port)| Some((name.to_owned(), super::parse::unsigned::<u16>(port)?)))
+        .ok_or_else(|| {
+            format!(
+                "'{text}' is not a tunnel and its port: write NAME=PORT, such as \
+            vxlan=8473"
+            )
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_in_both_bases() {
+        assert_eq!(ether_type("0x9300"), Ok(0x9300));
+        assert_eq!(ether_type("0X93ab"), Ok(0x93AB));
+        assert_eq!(ether_type("37632"), Ok(0x9300));
+        for wrong in ["", "0x", "0x10000", "65536", "-1", "+1", "0x+1", "vlan", "é"] {
+            assert!(ether_type(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(tunnel("vxlan=8473"), Ok((String::from("vxlan"), 8473)));
+        for wrong in ["vxlan", "vxlan=", "vxlan=99999", "vxlan=-1", "=,"] {
+            assert!(tunnel(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_means_something_else_is_refused_by_name() {
+        let of = |tag_type, tunnel: &str| DecodingOptions {
+            tag_type: vec![tag_type],
+            tunnel: vec![(tunnel.to_owned(), 9)],
+            ..DecodingOptions::default()
+        };
+        assert!(of(0x9901, "vxlan").options().is_ok_and(|options| options.custom.is_some()));
+        let text = |options: DecodingOptions| match options.options() {
+            Err(Failure::Usage(text)) => text,
+            other => panic!("{other:?}"),
+        };
+        assert!(text(of(0x0800, "vxlan")).starts_with("--tag-type 0x0800: invalid tag type 0x0800"));
+        assert!(text(of(0x9901, "vlxan")).starts_with("--tunnel vlxan=9: unknown tunnel 'vlxan'"));
+        assert_eq!(of(0x9901, "vxlan").words(), ["--tag-type 0x9901", "--tunnel vxlan=9"]);
+    }
+}

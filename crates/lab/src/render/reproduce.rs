@@ -1,0 +1,330 @@
+//! The results of `reproduce`.
+
+use std::path::PathBuf;
+
+use flowloom_repro::page::{number, stated};
+use flowloom_repro::{Item, Record, Reproduction, Value, Verdict};
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+
+use super::{Report, counted};
+
+/// Items that can be reproduced.
+#[derive(Debug, JsonSchema, Serialize)]
+pub struct ItemList {
+    schema: &'static str,
+    /// Tables, figures and sections of the papers, in their order.
+    items: Vec<ListedItem>,
+}
+
+/// A table, figure or section.
+#[derive(Debug, JsonSchema, Serialize)]
+struct ListedItem {
+    /// Name on the command line: paper/item.
+    id: &'static str,
+    /// Place in the paper.
+    place: &'static str,
+    /// The paper's statement.
+    claim: &'static str,
+    /// Letters for the method: M measured here, S simulated, A arithmetic, – not available.
+    fidelity: String,
+    /// Mechanisms that can be switched off, and faults that can be introduced.
+    switches: Vec<&'static str>,
+    /// Parameters that the paper leaves open and `--guess` sets.
+    guesses: Vec<&'static str>,
+}
+
+impl ItemList {
+    pub fn of(items: &[&'static Item]) -> Self {
+        let items = items.iter().map(|item| ListedItem {
+            id: item.id,
+            place: item.place,
+            claim: item.claim,
+            fidelity: item.fidelity.iter().map(|fidelity| fidelity.letter()).collect(),
+            switches: item.switches.iter().map(|switch| switch.name).collect(),
+            guesses: item.guesses.iter().map(|guess| guess.name).collect(),
+        });
+        Self { schema: "flowloom/reproduce-list/1", items: items.collect() }
+    }
+}
+
+impl Report for ItemList {
+    fn lines(&self) -> Vec<String> {
+        let width = self.items.iter().map(|item| item.id.len()).max().unwrap_or(0);
+        let place = self.items.iter().map(|item| item.place.chars().count()).max().unwrap_or(0);
+        let mut lines: Vec<String> = self
+            .items
+            .iter()
+            .map(|item| {
+                format!("{:width$}  {:2}  {:place$}  {}", item.id, item.fidelity, item.place, item.claim)
+            })
+            .collect();
+        lines.push(String::new());
+        lines.push(format!(
+            "{}. M measured here, S simulated, A arithmetic, – out of reach",
+            counted(self.items.len() as u64, "item")
+        ));
+        lines
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let mut rows = vec![["id", "place", "fidelity", "claim"].map(str::to_owned).to_vec()];
+        rows.extend(self.items.iter().map(|item| {
+            vec![item.id.to_owned(), item.place.to_owned(), item.fidelity.clone(), item.claim.to_owned()]
+        }));
+        rows
+    }
+}
+
+/// The output of `reproduce`.
+#[derive(Debug)]
+pub struct ReproduceResult {
+    pub reproduction: Reproduction,
+    pub saved: Option<PathBuf>,
+}
+
+impl Serialize for ReproduceResult {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.reproduction.serialize(serializer)
+    }
+}
+
+/// Width of a line of text, in characters.
+const WIDTH: usize = 106;
+
+impl Report for ReproduceResult {
+    fn lines(&self) -> Vec<String> {
+        let run = &self.reproduction;
+        let scale = format!("{:?}", run.scale).to_lowercase();
+        let mut lines = vec![format!(
+            "flowloom {} ({})   {} {}   scale {scale}, seed {}, real data {}",
+            run.tool.version,
+            run.tool.git,
+            run.host.cpu,
+            run.host.isa,
+            run.seed,
+            if run.with_data { "at hand" } else { "not available" }
+        )];
+        for record in &run.items {
+            lines.push(String::new());
+            lines.extend(item_lines(record));
+        }
+        lines.extend(ablation_table(&run.items));
+        lines.push(String::new());
+        if let Some(folder) = &self.saved {
+            lines.push(format!("Report: {}", folder.join("report.html").display()));
+        }
+        lines.push(self.verdict());
+        lines
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let head = [&["item", "place", "verdict"][..], &Value::COLUMNS].concat();
+        let mut rows = vec![head.iter().map(|&name| name.to_owned()).collect()];
+        for record in &self.reproduction.items {
+            let word = record.outcome.verdict.word();
+            let start = [record.id, record.place, word].map(str::to_owned);
+            for value in &record.outcome.values {
+                rows.push([&start[..], &value.cells()].concat());
+            }
+            if record.outcome.values.is_empty() {
+                let mut row = start.to_vec();
+                row.resize(head.len(), String::new());
+                rows.push(row);
+            }
+        }
+        rows
+    }
+}
+
+impl ReproduceResult {
+    /// Returns the last line: the number of items that agree, and of values within their bands.
+    fn verdict(&self) -> String {
+        let items = &self.reproduction.items;
+        let count =
+            |is: fn(&Verdict) -> bool| items.iter().filter(|record| is(&record.outcome.verdict)).count();
+        let failed = items.iter().filter(|record| !record.holds()).count();
+        let ours = match failed as u64 {
+            0 => String::from("all values lie within our bands"),
+            many => format!(
+                "{} {} values outside our bands",
+                counted(many, "item"),
+                if many == 1 { "has" } else { "have" }
+            ),
+        };
+        let others: Vec<String> = [
+            ("cannot tell", count(|verdict| matches!(verdict, Verdict::CannotTell { .. }))),
+            ("depend on the seed", count(|verdict| matches!(verdict, Verdict::DependsOnDraw { .. }))),
+            ("are definitions", count(|verdict| matches!(verdict, Verdict::Definition { .. }))),
+        ]
+        .into_iter()
+        .filter(|(_, many)| *many > 0)
+        .map(|(words, many)| format!(", {many} {words}"))
+        .collect();
+        let others = others.concat();
+        let interrupted = if self.reproduction.complete { "" } else { "interrupted; " };
+        format!(
+            "{interrupted}{} run: {} agree, {} differ, {} cannot run here{others}; {ours}",
+            counted(items.len() as u64, "item"),
+            count(|verdict| matches!(verdict, Verdict::Agrees { .. })),
+            count(|verdict| matches!(verdict, Verdict::Differs { .. })),
+            count(|verdict| matches!(verdict, Verdict::CannotRun { .. })),
+        )
+    }
+}
+
+fn item_lines(record: &Record) -> Vec<String> {
+    let how: String = record.fidelity.iter().map(|fidelity| fidelity.letter()).collect();
+    let mut lines = vec![format!("{}   {}   [{how}]   {:.1} s", record.id, record.place, record.seconds)];
+    lines.extend(wrapped("claim    ", record.claim));
+    let values = &record.outcome.values;
+    let width = values.iter().map(|value| value.name.chars().count()).max().unwrap_or(0).max(5);
+    if !values.is_empty() {
+        lines.push(format!("  {:width$}  {:>10}  {:>10}  {:5}  our band", "", "paper", "here", ""));
+    }
+    lines.extend(values.iter().map(|value| value_line(value, width)));
+    lines.extend(wrapped(&format!("{:8} ", record.outcome.verdict.word()), record.outcome.verdict.text()));
+    if record.seeds.len() > 1 {
+        let last = record.seeds.last().unwrap_or(&0);
+        lines
+            .extend(wrapped("seeds    ", &format!("{} to {last}: medians and intervals", record.seeds[0])));
+    }
+    for ablation in &record.ablations {
+        let text = format!(
+            "{} ({}): {}, noticed {}",
+            ablation.switch,
+            ablation.about,
+            ablation.verdict.word(),
+            ablation.noticed.words()
+        );
+        lines.extend(wrapped("without  ", &text));
+    }
+    for sweep in &record.sweeps {
+        lines.extend(wrapped(
+            "guess    ",
+            &format!("{} ({}): {}", sweep.guess, sweep.about, sweep.region()),
+        ));
+    }
+    for (why, names) in record.outcome.unbanded() {
+        lines.extend(wrapped("no band  ", &format!("{}: {why}", names.join("; "))));
+    }
+    for (why, names) in record.outcome.apart() {
+        lines.extend(wrapped("apart    ", &format!("{}: {why}", names.join("; "))));
+    }
+    for note in &record.outcome.notes {
+        lines.extend(wrapped("note     ", note));
+    }
+    lines
+}
+
+/// Returns the table of mechanisms by item, with the greatest effect of each.
+fn ablation_table(records: &[Record]) -> Vec<String> {
+    let rows: Vec<[String; 6]> = records
+        .iter()
+        .flat_map(|record| record.ablations.iter().map(move |ablation| (record, ablation)))
+        .map(|(record, ablation)| {
+            let effect = ablation.effects.first().map_or_else(String::new, |effect| {
+                format!(
+                    "{}: {} → {} {}",
+                    effect.name,
+                    number(effect.with),
+                    number(effect.without),
+                    effect.unit
+                )
+            });
+            [
+                ablation.switch.to_owned(),
+                record.id.to_owned(),
+                record.outcome.verdict.word().to_owned(),
+                ablation.verdict.word().to_owned(),
+                ablation.noticed.words().to_owned(),
+                effect,
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let head =
+        ["switched off", "item", "verdict", "without", "noticed", "greatest effect"].map(str::to_owned);
+    let width =
+        |at: usize| rows.iter().chain([&head]).map(|row| row[at].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..6).map(width).collect();
+    let line = |row: &[String; 6]| {
+        let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    [String::new(), line(&head)].into_iter().chain(rows.iter().map(line)).collect()
+}
+
+fn value_line(value: &Value, width: usize) -> String {
+    let paper = stated(value);
+    let band = value.band_text() + if value.holds() { "" } else { "  OUTSIDE" };
+    let interval = value
+        .interval
+        .filter(|interval| interval.low < interval.high)
+        .map_or_else(String::new, |interval| {
+            format!("  [{} … {}]", number(interval.low), number(interval.high))
+        });
+    let line = format!(
+        "  {:width$}  {paper:>10}  {:>10}  {:5}  {band}{interval}",
+        value.name,
+        number(value.ours),
+        value.unit
+    );
+    line.trim_end().to_owned()
+}
+
+/// Breaks a text into lines: the first after a word, the others indented below it.
+fn wrapped(word: &str, text: &str) -> Vec<String> {
+    let indent = word.chars().count() + 2;
+    let mut lines = Vec::new();
+    let mut line = format!("  {word}");
+    let mut length = indent;
+    for part in text.split_whitespace() {
+        let part_length = part.chars().count() + usize::from(length > indent);
+        if length + part_length > WIDTH && length > indent {
+            lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
+            length = indent;
+        }
+        if length > indent {
+            line.push(' ');
+        }
+        length += part.chars().count() + usize::from(length > indent);
+        line.push_str(part);
+    }
+    lines.push(line);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flowloom_repro::Outcome;
+
+    #[test]
+    fn a_verdict_stands_apart_from_its_reason() {
+        for verdict in [Verdict::agrees("so"), Verdict::differs("so"), Verdict::cannot_run("so")] {
+            let line = format!("  {:8} so", verdict.word());
+            let record = Record {
+                id: "lfb/one",
+                place: "Tab. 1",
+                claim: "it is so",
+                fidelity: Vec::new(),
+                seconds: 0.0,
+                seeds: vec![1],
+                ablations: Vec::new(),
+                sweeps: Vec::new(),
+                outcome: Outcome::new(verdict),
+            };
+            assert!(item_lines(&record).contains(&line), "{:?}", item_lines(&record));
+        }
+    }
+
+    #[test]
+    fn long_texts_are_broken_below_their_first_word() {
+        let lines = wrapped("note  ", &"word ".repeat(40));
+        assert!(lines.len() > 1 && lines.iter().all(|line| line.chars().count() <= WIDTH), "{lines:?}");
+        assert!(lines[1].starts_with("        word"));
+    }
+}
