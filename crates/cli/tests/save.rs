@@ -255,7 +255,7 @@ fn what_cannot_be_compared_with_what_is_said() {
         ("half.json", "{\"schema\": \"flowloom/bench/1\"}", "missing field"),
     ] {
         let file = folder.write(name, text.as_bytes());
-        flowloom(["compare", &base, &file]).ends(3).says(&["not a saved result of a bench", word]);
+        flowloom(["compare", &base, &file]).ends(3).says(&["not a saved result that can be compared", word]);
     }
     flowloom(["compare", &base, &base, "--fail-above", "-3"]).ends(2);
     flowloom(["compare", &base, &base, "--fail-above", "some"])
@@ -275,4 +275,64 @@ fn the_doctor_looks_at_everything_and_says_what_it_means() {
     let verdict = document["verdict"].as_str().unwrap();
     assert_eq!(verdict.starts_with("only ratios"), is_bad);
     assert!(checks.iter().all(|check| !check["found"].as_str().unwrap().is_empty()));
+}
+
+#[test]
+fn two_runs_are_compared_by_the_conversations_of_their_records() {
+    let folder = Folder::new();
+    let saved = |name: &str, records: &str| {
+        let (trace, run) = (folder.trace(&format!("{name}.pcap"), &[]), folder.path(name));
+        let flows = format!("{run}/flows.csv");
+        flowloom(["replay", &trace, "--flows", &flows, "--save", &run, "-q"]).ends(0);
+        let head = "source,destination,source_port,destination_port,protocol,protocol_name,packets,bytes,\
+            reverse_packets,reverse_bytes,handshake_rtt";
+        fs::write(flows, format!("{head}\n{records}")).unwrap();
+        run
+    };
+    let base = saved(
+        "base",
+        "10.0.0.1,10.0.0.2,1000,443,6,tcp,5,500,5,500,1000000\n\
+         10.0.0.1,10.0.0.2,1001,443,6,tcp,5,500,5,500,3000000\n\
+         10.0.0.1,10.0.0.3,1,53,17,udp,1,80,1,120,\n\
+         10.0.0.9,10.0.0.3,8,0,1,icmp,1,98,1,98,\n\
+         10.0.0.1,10.0.0.4,,,99,,1,60,0,0,\n",
+    );
+    let new = saved(
+        "new",
+        "10.0.0.1,10.0.0.2,2000,443,6,tcp,9,1000,9,1000,8000000\n\
+         10.0.0.1,10.0.0.3,1,53,17,udp,1,80,1,322,\n\
+         10.0.0.7,10.0.0.2,5,22,6,tcp,1,60,1,60,5000000\n\
+         10.0.0.1,10.0.0.4,,,99,,1,60,0,0,\n",
+    );
+    let compared = flowloom(["compare", &base, &new, "--format", "json"]).ends(0).json();
+    assert_conforms(&compared);
+    let conversations = &compared["conversations"];
+    let counts = ["appeared", "gone", "changed", "alike"].map(|name| &conversations[name]);
+    assert_eq!(counts, [1, 1, 1, 2]);
+    let of = |list: &str| conversations[list][0].clone();
+    assert_eq!(
+        of("largest_appeared"),
+        json!({
+            "name": "10.0.0.7 → 10.0.0.2 port 22 tcp",
+            "base": null,
+            "new": {"flows": 1, "packets": 2, "bytes": 120, "handshake_ns": 5_000_000},
+        })
+    );
+    assert_eq!(of("largest_gone")["name"], "10.0.0.9 → 10.0.0.3 icmp");
+    assert_eq!(of("largest_changed")["name"], "10.0.0.1 → 10.0.0.3 port 53 udp");
+    assert_eq!(
+        conversations["base_handshakes"],
+        json!({"handshakes": 2, "median_ns": 1_000_000, "p95_ns": 3_000_000})
+    );
+    let text = flowloom(["compare", &base, &new]).ends(0);
+    text.shows(&["10.0.0.1 → 10.0.0.3 port 53 udp", "+101 %", "1 new, 1 gone, 1 changed, 2 alike"]);
+    // The two captures are the same, and so are protocols and hosts.
+    flowloom(["compare", &base, &base])
+        .ends(0)
+        .shows(&["4 conversations: 0 new, 0 gone, 0 changed, 4 alike"]);
+    flowloom(["compare", &base, &new, "--fail-above", "5"]).ends(2).says(&["results of bench"]);
+    fs::write(format!("{new}/flows.csv"), "a,b\n1,2\n").unwrap();
+    flowloom(["compare", &base, &new]).ends(3).says(&["it has no column source", "replay --flows"]);
+    fs::remove_file(format!("{new}/flows.csv")).unwrap();
+    flowloom(["compare", &base, &new]).ends(0).shows(&["if both folders hold flows.csv", "same records"]);
 }

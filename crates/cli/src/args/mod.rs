@@ -172,7 +172,7 @@ pub(crate) enum Verb {
     Bench(bench::Bench),
     /// Reproduce the papers' tables and figures
     Reproduce(reproduce::Reproduce),
-    /// Compare two saved results of bench or reproduce
+    /// Compare two saved results of replay, bench or reproduce
     Compare(compare::Compare),
     /// Check whether this machine gives meaningful measurements
     Doctor,

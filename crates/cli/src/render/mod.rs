@@ -24,4 +24,6 @@ pub(crate) mod traffic;
 pub(crate) mod verdicts;
 
 pub(crate) use flowloom_command::render::*;
-pub(crate) use flowloom_lab::render::{compare, compare_reproductions, generate, reproduce, simulate};
+pub(crate) use flowloom_lab::render::{
+    compare, compare_reproductions, compare_runs, generate, reproduce, simulate,
+};

@@ -12,8 +12,8 @@ use super::simulate::ordering::OrderingResult;
 use super::simulate::schedule::{ScheduleResult, SchemeList};
 use super::simulate::tcb_cache::SimulateResult;
 use super::{
-    Report, classify, compare, compare_reproductions, compare_rules, doctor, extract, generate, inspect,
-    merge, replay, reproduce, rules, top,
+    Report, classify, compare, compare_reproductions, compare_rules, compare_runs, doctor, extract,
+    generate, inspect, merge, replay, reproduce, rules, top,
 };
 #[cfg(target_os = "linux")]
 use super::{bridge, send};
@@ -35,6 +35,7 @@ impl Document {
         Self::of::<classify::ClassifyResult>("classify"),
         Self::of::<compare::CompareResult>("compare"),
         Self::of::<compare_reproductions::CompareReproductions>("compare-reproductions"),
+        Self::of::<compare_runs::CompareRuns>("compare-runs"),
         Self::of::<doctor::DoctorResult>("doctor"),
         Self::of::<extract::ExtractResult>("extract"),
         Self::of::<generate::GenerateResult>("generate"),

@@ -7,18 +7,25 @@ use clap::Args;
 use crate::args::parse;
 use crate::args::save::Save;
 
-/// Compare two saved results of `flowloom bench`, to find what became slower, or of
-/// `flowloom reproduce`.
+/// Compare two saved results of `replay`, `bench` or `reproduce`.
 ///
-/// Rows are matched by variant, work and size. A change appears only if the intervals of the two
-/// medians do not overlap: the two runs are not interleaved, and the speed of a machine varies over
-/// minutes.
+/// Of two runs of `replay`, it shows how packets, flows, protocols and hosts differ. If both
+/// folders hold records as flows.csv, it also shows the conversations (source, destination,
+/// destination port and protocol) that are new, gone, or have changed by a factor of 2 or more, and
+/// the times of the handshakes, if the records have them.
 ///
-/// Two results of `flowloom reproduce` are compared by verdict and by value. The exit status is 1
-/// if a verdict differs.
+/// Rows of `bench` are matched by variant, work and size. A change appears only if the intervals
+/// of the two medians do not overlap: the two runs are not interleaved, and the speed of a machine
+/// varies over minutes.
+///
+/// Two results of `reproduce` are compared by verdict and by value. The exit status is 1 if a
+/// verdict differs.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
+  flowloom replay monday.pcap --fields handshake --flows mon/flows.csv --save mon
+  flowloom replay tuesday.pcap --fields handshake --flows tue/flows.csv --save tue
+  flowloom compare mon tue                      what is new, gone, or has changed
   flowloom bench table --save before            then change something, and
   flowloom bench table --save after
   flowloom compare before/result.json after/result.json --fail-above 5

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod compare;
 pub mod compare_reproductions;
+pub mod compare_runs;
 pub mod generate;
 pub mod reproduce;
 pub mod simulate;

@@ -1,5 +1,7 @@
 //! Compares two saved results.
 
+mod runs;
+
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
@@ -41,6 +43,16 @@ pub fn run(arguments: &Compare, common: &Common) -> Result<Status, Failure> {
         let result = CompareReproductions::of(&base, &new);
         print_and_save(&result, &title, &arguments.save, Vec::new, common)?;
         return Ok(if result.changed > 0 { Status::CheckFailed } else { Status::Ok });
+    }
+    if [&base, &new].iter().all(|document| is_run(document)) {
+        if arguments.fail_above.is_some() {
+            return Err(Failure::Usage(String::from(
+                "--fail-above is for results of bench\n  omit it, to compare runs of replay",
+            )));
+        }
+        let result = runs::compare([&arguments.base, &arguments.new], [&base, &new])?;
+        print_and_save(&result, &title, &arguments.save, Vec::new, common)?;
+        return Ok(Status::Ok);
     }
     let (base, new) = (bench(&arguments.base, base)?, bench(&arguments.new, new)?);
     let hosts = [&base.host, &new.host].map(|host| format!("{} {}", host.cpu, host.isa));
@@ -103,8 +115,13 @@ fn is_reproduction(document: &Value) -> bool {
     document.get("schema").and_then(Value::as_str) == Some(flowloom_repro::SCHEMA)
 }
 
+/// Returns whether a document is of `replay`.
+fn is_run(document: &Value) -> bool {
+    document.get("schema").and_then(Value::as_str) == Some("flowloom/replay/1")
+}
+
 fn refused(path: &Path, why: &dyn std::fmt::Display) -> Failure {
-    Failure::Input(format!("{} is not a saved result of a bench: {why}", path.display()))
+    Failure::Input(format!("{} is not a saved result that can be compared: {why}", path.display()))
 }
 
 /// Returns the file of a result, which may be given as the folder of `--save`.

@@ -50,6 +50,9 @@ impl Outputs {
             let open = if option == "--save-part" { OutputFile::open_whole } else { OutputFile::open };
             open(path).map(Some).map_err(failed)
         };
+        // First, because the other files may lie in it.
+        let saved = arguments.save.open()?;
+        check_saved(arguments)?;
         let packets = open("--write", "packets", arguments.write.as_deref())?;
         let flows = match &arguments.flows {
             None => None,
@@ -70,8 +73,6 @@ impl Outputs {
             )));
         }
         let part = open("--save-part", "the part", arguments.save_part.as_deref())?;
-        let saved = arguments.save.open()?;
-        check_saved(arguments)?;
         let mut written = None;
         let sink = match (packets, &arguments.write) {
             (Some(file), Some(path)) => {

@@ -1,0 +1,163 @@
+//! Compares two saved runs of `replay`: their packets, protocols and talkers, and the flows of
+//! their records, if the folders hold those.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::decompressed::unpack;
+use crate::exit::Failure;
+use crate::render::compare_runs::{Amount, Amounts, CompareRuns, Conversations, Run, Side};
+
+/// The names that records may have in a folder.
+const RECORDS: [&str; 3] = ["flows.csv", "flows.csv.zst", "flows.csv.gz"];
+/// Maximum number of conversations of a run. The flows of further ones are counted together.
+const CONVERSATIONS_MAX: usize = 1 << 20;
+
+/// The hosts, the port and the protocol of a conversation: what its flows have in common.
+type Key = [String; 4];
+
+/// Compares two documents of `replay`, which lie at these paths.
+pub(super) fn compare(paths: [&Path; 2], documents: [&Value; 2]) -> Result<CompareRuns, Failure> {
+    let [base, new] = [0, 1].map(|i| run(paths[i], documents[i]));
+    let records = paths.map(records_beside);
+    let conversations = match records {
+        [Some(base), Some(new)] => Some(conversations([read(&base)?, read(&new)?])),
+        _ => None,
+    };
+    let same_records = [0, 1].map(|i| &documents[i]["digest"]);
+    Ok(CompareRuns {
+        schema: "flowloom/compare-runs/1",
+        same_records: !same_records[0].is_null() && same_records[0] == same_records[1],
+        base,
+        new,
+        protocols: amounts(documents, "protocols", "protocol"),
+        hosts: amounts(documents, "talkers", "host"),
+        conversations,
+    })
+}
+
+fn number(document: &Value, name: &str) -> u64 {
+    document[name].as_u64().unwrap_or(0)
+}
+
+fn run(path: &Path, document: &Value) -> Run {
+    Run {
+        path: path.display().to_string(),
+        packets: number(document, "packets"),
+        bytes: number(document, "bytes_on_wire"),
+        flows: number(document, "flows"),
+        span_ns: number(document, "last_ns").saturating_sub(number(document, "first_ns")),
+        begin_ns: number(document, "first_ns"),
+        is_complete: document["complete"] == true,
+    }
+}
+
+/// Returns the amounts of a list of each run, the largest first. A name that a list lacks may have
+/// been cut off, as only the largest talkers are listed.
+fn amounts(documents: [&Value; 2], list: &str, name: &str) -> Vec<Amounts> {
+    let mut found: Vec<Amounts> = Vec::new();
+    let mut places = HashMap::new();
+    for (side, document) in documents.iter().enumerate() {
+        let list = &document["sums"][list];
+        let rows = list.as_array().or_else(|| list["rows"].as_array());
+        for row in rows.into_iter().flatten() {
+            let Some(name) = row[name].as_str() else { continue };
+            let place = *places.entry(name.to_owned()).or_insert_with(|| {
+                found.push(Amounts { name: name.to_owned(), base: None, new: None });
+                found.len() - 1
+            });
+            let [flows, packets, bytes] = ["flows", "packets", "bytes"].map(|name| number(row, name));
+            *found[place].side(side) = Some(Amount { flows, packets, bytes, handshake_ns: None });
+        }
+    }
+    found.sort_by(|a, b| b.largest().cmp(&a.largest()).then_with(|| a.name.cmp(&b.name)));
+    found
+}
+
+/// Returns the file of records that lies in the folder of a result.
+fn records_beside(path: &Path) -> Option<PathBuf> {
+    let folder = if path.is_dir() { path } else { path.parent()? };
+    RECORDS.iter().map(|name| folder.join(name)).find(|path| path.is_file())
+}
+
+/// The conversations of a run.
+#[derive(Default)]
+struct Records {
+    sums: HashMap<Key, Sum>,
+    beyond: u64,
+    handshakes: Vec<u64>,
+}
+
+#[derive(Default)]
+struct Sum {
+    amount: Amount,
+    handshakes: u64,
+    handshake_ns: u64,
+}
+
+/// Reads records as `replay --flows` writes them.
+fn read(path: &Path) -> Result<Records, Failure> {
+    let failed = |why: &dyn std::fmt::Display| {
+        Failure::Input(format!(
+            "{} holds no records that can be compared: {why}\n  write them with replay --flows",
+            path.display()
+        ))
+    };
+    let file = std::fs::File::open(path).and_then(unpack).map_err(|error| failed(&error))?;
+    let mut lines = csv::Reader::from_reader(file);
+    let head = lines.headers().map_err(|error| failed(&error))?.clone();
+    let place = |name: &str| head.iter().position(|column| column == name);
+    let wanted = |name: &str| place(name).ok_or_else(|| failed(&format!("it has no column {name}")));
+    let [source, destination, port, protocol] =
+        [wanted("source")?, wanted("destination")?, wanted("destination_port")?, wanted("protocol_name")?];
+    let [number, packets, bytes] = [wanted("protocol")?, wanted("packets")?, wanted("bytes")?];
+    let back = ["reverse_packets", "reverse_bytes"].map(place);
+    let handshake = place("handshake_rtt");
+    let mut records = Records::default();
+    let mut line = csv::StringRecord::new();
+    while lines.read_record(&mut line).map_err(|error| failed(&error))? {
+        let text = |at: usize| line.get(at).unwrap_or_default();
+        let value = |at: Option<usize>| at.map_or(0, |at| text(at).parse::<u64>().unwrap_or(0));
+        let mut key = [source, destination, port, protocol].map(|at| text(at).to_owned());
+        if key[3].is_empty() {
+            key[3] = format!("protocol {}", text(number));
+        }
+        let is_full = records.sums.len() >= CONVERSATIONS_MAX && !records.sums.contains_key(&key);
+        if is_full {
+            records.beyond += 1;
+            continue;
+        }
+        let sum = records.sums.entry(key).or_default();
+        sum.amount.flows += 1;
+        sum.amount.packets += value(Some(packets)) + value(back[0]);
+        sum.amount.bytes += value(Some(bytes)) + value(back[1]);
+        if let Some(took) = handshake.and_then(|at| text(at).parse::<u64>().ok()) {
+            sum.handshakes += 1;
+            sum.handshake_ns += took;
+            records.handshakes.push(took);
+        }
+    }
+    for sum in records.sums.values_mut() {
+        sum.amount.handshake_ns = sum.handshake_ns.checked_div(sum.handshakes);
+    }
+    Ok(records)
+}
+
+fn conversations(records: [Records; 2]) -> Conversations {
+    let beyond = records.each_ref().map(|records| records.beyond);
+    let [base_latency, new_latency] = [0, 1].map(|i| Side::of(records[i].handshakes.clone()));
+    let mut both: HashMap<Key, [Option<Amount>; 2]> = HashMap::new();
+    for (side, records) in records.into_iter().enumerate() {
+        for (key, sum) in records.sums {
+            both.entry(key).or_default()[side] = Some(sum.amount);
+        }
+    }
+    let named = both.into_iter().map(|([source, destination, port, protocol], [base, new])| {
+        let has_ports = matches!(&*protocol, "tcp" | "udp" | "udplite" | "sctp" | "dccp");
+        let port = if has_ports { format!(" port {port}") } else { String::new() };
+        Amounts { name: format!("{source} → {destination}{port} {protocol}"), base, new }
+    });
+    Conversations::new(named.collect(), beyond, [base_latency, new_latency])
+}
