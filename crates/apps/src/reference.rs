@@ -141,6 +141,7 @@ connection, or a flow without connections, or an interval of either. It begins w
 * Reverse elements of IPFIX have the enterprise number 29305 (RFC 5103). Missing values are empty in CSV, `null` in JSON and 0
   in IPFIX. Parquet and Arrow have no times after April 2262; there they are missing. NetFlow v9 has no start that lies more than
   seven weeks before the end; such a record starts seven weeks before its end.
+* `--times iso` writes the times of CSV and JSON lines as dates in UTC (RFC 3339), with nanoseconds.
 
 ## When records are written
 

@@ -2,10 +2,11 @@
 //! selects it.
 
 use std::str::FromStr;
+use std::time::{Duration, UNIX_EPOCH};
 
 use flowloom::apps::EndedFlow;
 use flowloom::flow_key::FlowKey;
-use flowloom::record::{Column, Group, GroupSet, Row, Schema, SchemaColumn};
+use flowloom::record::{Column, Group, GroupSet, Kind, Row, Schema, SchemaColumn, Value};
 use flowloom_export::RecordFilter;
 
 use crate::flow_file::Format;
@@ -88,6 +89,8 @@ pub(crate) struct RecordPlan {
     /// The groups of modules that the run does not have.
     absent: GroupSet,
     filter: Option<RecordFilter>,
+    /// The columns to write as dates.
+    dates: Vec<usize>,
 }
 
 impl RecordPlan {
@@ -140,7 +143,14 @@ impl RecordPlan {
             RecordFilter::parse(text, &schema).map_err(|error| format!("--where: {error}"))
         };
         let filter = filter.map(parse).transpose()?;
-        Ok(Self { schema, columns, asked, absent, filter })
+        Ok(Self { schema, columns, asked, absent, filter, dates: Vec::new() })
+    }
+
+    /// Writes times as dates: text that only formats of text have.
+    pub(crate) fn with_dates(mut self) -> Self {
+        let times = self.columns.iter().filter(|found| found.column.kind == Kind::Time);
+        self.dates = times.map(|found| found.index).collect();
+        self
     }
 
     /// Returns the columns of a format that has all columns for which it has a place.
@@ -171,6 +181,7 @@ impl RecordPlan {
             filter: self.filter.clone(),
             groups: self.groups(),
             row: Row::new(FlowKey::from_words([0; 6])),
+            dates: self.dates.clone(),
             counts: FilterCounts::default(),
         }
     }
@@ -190,6 +201,7 @@ pub(crate) struct RecordView {
     groups: GroupSet,
     /// The values of the current record.
     row: Row,
+    dates: Vec<usize>,
     counts: FilterCounts,
 }
 
@@ -204,6 +216,14 @@ impl RecordView {
             return None;
         }
         self.counts.matched += 1;
+        for &index in &self.dates {
+            if let Some(value) = self.row.values.get_mut(index)
+                && let Value::Number(time_ns) = *value
+            {
+                let time = UNIX_EPOCH + Duration::from_nanos(time_ns);
+                *value = Value::Text(humantime::format_rfc3339_nanos(time).to_string().into());
+            }
+        }
         Some(&self.row)
     }
 

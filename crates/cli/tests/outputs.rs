@@ -285,3 +285,25 @@ fn an_interrupt_of_reproduce_keeps_the_items_before_it() {
         assert!(std::fs::exists(format!("{saved}/result.json")).unwrap());
     }
 }
+
+#[test]
+fn times_are_written_as_dates_on_request() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let records = |more: &[&str]| {
+        let run = ["replay", &trace, "--flows", "-", "--columns", "packets,start,end", "-qq"];
+        let out = flowloom([&run[..], more].concat()).ends(0);
+        out.text().lines().skip(1).map(|line| line.split(',').map(str::to_owned).collect()).collect()
+    };
+    let (numbers, dates): (Vec<Vec<String>>, Vec<Vec<String>>) =
+        (records(&["--sort"]), records(&["--sort", "--times", "iso"]));
+    assert!(!numbers.is_empty());
+    for (number, date) in numbers.iter().zip(&dates) {
+        assert_eq!(number[0], date[0]);
+        for (number, date) in number.iter().zip(date).skip(1) {
+            let ns = humantime::parse_rfc3339(date).unwrap().duration_since(std::time::UNIX_EPOCH).unwrap();
+            assert_eq!((date.len(), ns.as_nanos().to_string()), (30, number.clone()), "{date}");
+        }
+    }
+    assert_eq!(numbers.len(), dates.len());
+}

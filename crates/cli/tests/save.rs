@@ -255,7 +255,9 @@ fn what_cannot_be_compared_with_what_is_said() {
         ("half.json", "{\"schema\": \"flowloom/bench/1\"}", "missing field"),
     ] {
         let file = folder.write(name, text.as_bytes());
-        flowloom(["compare", &base, &file]).ends(3).says(&["not a saved result that can be compared", word]);
+        flowloom(["compare", &base, &file])
+            .ends(3)
+            .says(&["not a saved result that can be compared", word]);
     }
     flowloom(["compare", &base, &base, "--fail-above", "-3"]).ends(2);
     flowloom(["compare", &base, &base, "--fail-above", "some"])

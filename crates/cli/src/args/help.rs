@@ -58,6 +58,7 @@ const REPLAY: [(&str, &[Shown]); 7] = [
             ("closed_timeout", false),
             ("flows", true),
             ("columns", true),
+            ("times", false),
             ("fields", true),
             ("record_filter", true),
             ("flows_format", false),

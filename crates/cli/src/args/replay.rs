@@ -241,6 +241,10 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "NAMES", value_parser = parse::from_str::<Columns>, requires = "flows")]
     pub(crate) columns: Option<Columns>,
 
+    /// Times of --flows in CSV and JSON lines
+    #[arg(long, value_enum, default_value_t = TimesName::Ns, value_name = "FORM")]
+    pub(crate) times: TimesName,
+
     /// Additional fields of --flows, by group: sizes, gaps, splt (sizes and directions of the first
     /// packets), vlan, handshake, tcp, rtt, tls (server name, ALPN, JA4), dns, http, quic, ssh;
     /// comma-separated, or all; and l7, the name of the protocol. CSV, JSON lines, Parquet and
@@ -427,6 +431,15 @@ pub(crate) enum AppName {
     Accounting,
     /// Protocol labels, from patterns over the first bytes of each direction
     L7,
+}
+
+/// Forms of times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TimesName {
+    /// Nanoseconds since 1970
+    Ns,
+    /// Dates in UTC: 2026-11-25T17:00:00.000000000Z
+    Iso,
 }
 
 /// Flow tables.

@@ -9,7 +9,7 @@ use flowloom::apps::accounting::fields::all_columns;
 use flowloom::record::Group;
 use flowloom::traffic::capture::Input;
 
-use crate::args::replay::{AppName, FullName, LayoutName, Replay};
+use crate::args::replay::{AppName, FullName, LayoutName, Replay, TimesName};
 use crate::exit::Failure;
 use crate::flow_file::{Destination, Format};
 
@@ -150,6 +150,17 @@ const CONFLICTS: &[Conflict] = &[
                 format.name(),
                 path.display()
             ))
+        },
+    },
+    Conflict {
+        example: "CAPTURE --flows flows.parquet --times iso",
+        refuses: |arguments| {
+            let is_text = matches!(format_of(arguments), Some(Format::Csv | Format::Jsonl));
+            when(
+                arguments.times == TimesName::Iso && !is_text,
+                "--times iso is for --flows in CSV and JSON lines; other formats have times of their own\n  \
+                 name a file .csv or .jsonl, or omit --times",
+            )
         },
     },
     Conflict { example: "CAPTURE --flows flows.nf9 --fields dns", refuses: fields_without_place },

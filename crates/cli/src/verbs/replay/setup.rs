@@ -20,7 +20,9 @@ use flowloom::scheduler::{OrderGuarantee, SetupError, Topology, WorkerCount};
 use flowloom::traffic::capture::{CaptureOptions, SetOptions, SetOrder, UnpackLimits};
 
 use crate::args::Common;
-use crate::args::replay::{AppName, FullName, HugePagesName, OrderName, RING, Replay, TableName};
+use crate::args::replay::{
+    AppName, FullName, HugePagesName, OrderName, RING, Replay, TableName, TimesName,
+};
 use crate::args::scheduler::SchedulerName;
 use crate::exit::{Failure, TableError};
 use crate::flow_file::{Destination, Format};
@@ -146,8 +148,9 @@ pub(super) fn record_plan(arguments: &Replay, schema: Schema) -> Result<RecordPl
     let destination = arguments.flows.as_deref().map(|path| Destination::of(path, arguments.flows_format));
     let format = destination.transpose().map_err(Failure::Usage)?.map(|destination| destination.format);
     let absent = absent_groups(arguments);
-    RecordPlan::new(schema, arguments.columns.as_ref(), fields, filter, format, absent)
-        .map_err(Failure::Usage)
+    let plan = RecordPlan::new(schema, arguments.columns.as_ref(), fields, filter, format, absent)
+        .map_err(Failure::Usage)?;
+    Ok(if arguments.times == TimesName::Iso { plan.with_dates() } else { plan })
 }
 
 /// Returns the groups of modules that no option asks for: their columns are shown only by name.
