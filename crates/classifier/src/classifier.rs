@@ -30,6 +30,9 @@ pub enum Algorithm {
     Linear,
 }
 
+/// Number of first rules by which a large set is judged.
+const JUDGED: usize = 1 << 14;
+
 /// Builds a [`Classifier`].
 ///
 /// # Examples
@@ -150,7 +153,15 @@ impl ClassifierBuilder {
         if rules.rules().iter().any(|rule| rule.is_conditional) {
             return Vec::new();
         }
-        let found = analysis::check(rules, self.limits.steps(rules.len()));
+        let dead_of = |rules: &RuleSet| analysis::check(rules, self.limits.steps(rules.len()));
+        // The first rules of a large set tell cheaply whether many may be dead.
+        if let Some(first) = rules.rules().get(..JUDGED).filter(|_| rules.len() > 8 * JUDGED)
+            && let Ok(first) = RuleSet::new(first.to_vec())
+            && dead_of(&first).oddities.len() < JUDGED / 16
+        {
+            return Vec::new();
+        }
+        let found = dead_of(rules);
         found.oddities.iter().map(|oddity| oddity.rule().0).collect()
     }
 

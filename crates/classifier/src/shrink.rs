@@ -11,8 +11,15 @@ use alloc::vec::Vec;
 use crate::key::{Key, Span};
 use crate::rule_set::Flat;
 
-/// Maximum number of nodes visited for each rule, on average.
+/// Maximum number of nodes visited for each rule, on average, and in all.
 const VISITS: u64 = 2048;
+const VISITS_MAX: u64 = 1 << 29;
+
+/// Minimum number of nodes that one search may visit. What it has found by then is right, if not
+/// the furthest. In small sets a search may visit all nodes.
+const SEARCH_MIN: u64 = 64;
+/// A set of half as many rules has searches of twice as many nodes.
+const SEARCH_OF_ALL: u64 = 1 << 24;
 
 /// Maximum number of rules in a leaf.
 const LEAF: usize = 8;
@@ -40,6 +47,8 @@ struct Tree<'a, K: Key> {
     order: Vec<u32>,
     nodes: Vec<Node<K>>,
     visits_left: u64,
+    /// Maximum number of nodes that a search may visit.
+    search_max: u64,
 }
 
 /// A side of a box, in a dimension.
@@ -76,8 +85,10 @@ impl<'a, K: Key> Tree<'a, K> {
             (!rule.is_conditional || rule.is_certain_with_ports) && rule.protocol.is_interval()
         };
         let order = (0..rules.len() as u32).filter(|&place| is_taking(&rules[place as usize])).collect();
-        let visits_left = VISITS.saturating_mul(rules.len() as u64);
-        let mut tree = Self { rules, order, nodes: Vec::new(), visits_left };
+        let total = rules.len() as u64;
+        let visits_left = VISITS.saturating_mul(total).min(VISITS_MAX);
+        let search_max = SEARCH_MIN.max(SEARCH_OF_ALL / total.max(1));
+        let mut tree = Self { rules, order, nodes: Vec::new(), visits_left, search_max };
         let count = tree.order.len();
         if count > 0 {
             tree.add(0, count);
@@ -183,11 +194,16 @@ impl<'a, K: Key> Tree<'a, K> {
                 }
             }
         };
+        let mut left = self.search_max.min(self.visits_left);
+        self.visits_left -= left;
         // One entry for each level, so the stack stays short.
         let mut stack = Vec::from([0_usize]);
         while let Some(at) = stack.pop() {
             let Some(node) = self.nodes.get(at) else { break };
-            self.visits_left = self.visits_left.checked_sub(1)?;
+            if left == 0 {
+                break;
+            }
+            left -= 1;
             if node.least >= place
                 || !is_further(best, node.outer.as_ref()[dimension])
                 || !covers(node.outer.as_ref())
@@ -220,6 +236,7 @@ impl<'a, K: Key> Tree<'a, K> {
                 }
             }
         }
+        self.visits_left += left;
         best
     }
 }
