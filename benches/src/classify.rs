@@ -27,9 +27,6 @@ pub struct Options {
     pub seeds: u64,
     /// Number of headers per round.
     pub headers: usize,
-    /// Number of rules of the set that is changed while packets are classified; `None` omits this
-    /// measurement.
-    pub live_rules: Option<usize>,
     /// Starts DPDK with this many megabytes; `None` omits it.
     pub dpdk_megabytes: Option<u32>,
 }
@@ -60,9 +57,6 @@ pub fn run(options: &Options, data: Option<&Path>, report: &mut JudgedReport) ->
     }
     for (name, rules) in sets(options, data)? {
         compare(&name, &rules, options, &rivals, report)?;
-    }
-    if let Some(rules) = options.live_rules {
-        crate::live::run(rules, options.rounds, options.headers, report)?;
     }
     Ok(missing)
 }
@@ -427,7 +421,6 @@ mod tests {
             sizes: vec![200],
             seeds: 1,
             headers: 500,
-            live_rules: None,
             dpdk_megabytes: None,
         };
         let missing = run(&options, None, &mut report).unwrap();

@@ -11,7 +11,6 @@
 //! | [`answers`] | answers, compared before any time is looked at |
 //! | [`goal`] | comparisons that have something to reach |
 //! | [`classify`] | the classifier and its rivals |
-//! | [`live`] | a rule set that changes while packets are classified |
 //! | [`maps`] | maps that hash, and maps that threads share, and their rivals |
 //! | [`users`] | the flow tables of a virtual switch and of a proxy, on our tables and on theirs |
 //! | [`tables`] | flow tables and their rivals |
@@ -33,7 +32,6 @@ pub mod goal;
 pub mod l7;
 #[cfg(feature = "libpcap")]
 pub mod libpcap;
-pub mod live;
 pub mod maps;
 pub mod partitions;
 pub mod peers;

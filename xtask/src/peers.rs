@@ -11,7 +11,7 @@ use crate::{is_help, show};
 const USAGE: &str = "usage: cargo xtask peers flow-table [--rounds N] [--flows N,…] [--format json|text]
        cargo xtask peers maps [--rounds N] [--flows N,…] [--only owned|shared|users] [--format json|text]
        cargo xtask peers pauses [--rounds N] [--flows N]
-       cargo xtask peers classifier [--rounds N] [--only NAME,…] [--sizes N,…] [--seeds N] [--headers N] [--live N]
+       cargo xtask peers classifier [--rounds N] [--only NAME,…] [--sizes N,…] [--seeds N] [--headers N]
                                     [--dpdk-megabytes N] [--format json|text]
        cargo xtask peers tcb-cache [--rounds N] [--accesses N] [--trace FILE] [--python PROGRAM] [--format json|text]
        cargo xtask peers l7 [--labels] [--rounds N] [--capture FILE]… [--format json|text]
@@ -25,7 +25,7 @@ const USAGE: &str = "usage: cargo xtask peers flow-table [--rounds N] [--flows N
   classifier   FlowCuts beside DPDK's rte_acl, on the rule sets below $FLOWLOOM_DATA and on generated ones. rte_acl
                runs on 4 KiB pages where no huge ones are reserved, which is slower. --only takes the sets whose names
                hold one of these; generated ones are made_acl_100000_2 (profile, rules, seed), so that one a call is a
-               minute: --only made_acl_100000_2 --sizes 100000 --seeds 2 --live none
+               minute: --only made_acl_100000_2 --sizes 100000 --seeds 2
   tcb-cache    simulated caches beside libCacheSim's Python package (pip install libcachesim), on one oracleGeneral file
   l7           the L7 scanner beside vectorscan where libhs is installed (libvectorscan-dev), on the payload of the
                captures below $FLOWLOOM_DATA; with --labels its labels beside tshark's";

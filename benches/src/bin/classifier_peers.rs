@@ -11,7 +11,7 @@ use flowloom_measure::Host;
 use flowloom_measure::rows::Tool;
 
 const USAGE: &str =
-    "usage: classifier_peers [--rounds N] [--only NAME,…] [--sizes N,…] [--seeds N] [--headers N] [--live N]
+    "usage: classifier_peers [--rounds N] [--only NAME,…] [--sizes N,…] [--seeds N] [--headers N]
                         [--dpdk-megabytes N] [--format json|text] [--git COMMIT] [--rustc VERSION]";
 
 fn main() -> ExitCode {
@@ -31,7 +31,6 @@ fn start(mut words: impl Iterator<Item = String>) -> Result<(), String> {
         sizes: vec![1_000, 10_000, 100_000],
         seeds: 3,
         headers: 65_536,
-        live_rules: Some(100_000),
         dpdk_megabytes: None,
     };
     let (mut text, mut git, mut rustc) = (false, String::new(), None);
@@ -54,8 +53,6 @@ fn start(mut words: impl Iterator<Item = String>) -> Result<(), String> {
                     .map(|size| number(size).map(|n| n as usize))
                     .collect::<Result<_, _>>()?;
             }
-            "--live" if value == "none" => options.live_rules = None,
-            "--live" => options.live_rules = Some(number(&value)? as usize),
             "--seeds" => options.seeds = number(&value)?.into(),
             "--headers" => options.headers = number(&value)? as usize,
             "--dpdk-megabytes" => options.dpdk_megabytes = Some(number(&value)?),

@@ -321,11 +321,6 @@ impl Classifier {
         self.isa
     }
 
-    #[cfg(feature = "std")]
-    pub(crate) fn backend(&self) -> Backend {
-        self.backend
-    }
-
     /// Returns the classifier as bytes for [`Classifier::from_image`]; they are the same on every
     /// machine.
     pub fn to_image(&self) -> Vec<u8> {

@@ -21,8 +21,7 @@
 //!
 //! * `papers`: `aggrecuts`, `hicuts` and `PaperTree`, for comparisons. Their interfaces may change
 //!   in any version.
-//! * `std` (default): run-time detection of instruction sets, huge pages, live sets, the TOML
-//!   loader. Without it the crate is `no_std` with `alloc`.
+//! * `std` (default): run-time detection of instruction sets, huge pages, the TOML loader. Without it the crate is `no_std` with `alloc`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![expect(
@@ -50,8 +49,6 @@ pub mod image;
 mod intern;
 pub mod key;
 mod leaf_block;
-#[cfg(feature = "std")]
-pub mod live;
 pub mod load;
 pub mod lookup;
 #[cfg(feature = "papers")]

@@ -7,7 +7,6 @@ use flowloom::apps::{L7Options, L7Plan, TcpTracker};
 use flowloom::classifier::ClassifierBuilder;
 use flowloom::classifier::aggrecuts;
 use flowloom::classifier::hicuts::{HiCuts, HiCutsConfig};
-use flowloom::classifier::live::Live;
 use flowloom::classifier::synth::{self, Profile};
 use flowloom::dpi::{Scanner, builtin};
 use flowloom::engine::{Control, EngineConfig, Layout, run};
@@ -62,7 +61,6 @@ fn sets_trees_and_scanners_are_shown_by_their_sizes() {
         )
         .map_err(|e| e.to_string()),
     );
-    look("live", &Live::new(&set, ClassifierBuilder::new()).unwrap());
     look(
         "tree",
         &aggrecuts::AggreCuts::build(

@@ -4,7 +4,6 @@
 use flowloom::apps::firewall::{FirewallRules, LiveRules};
 use flowloom::apps::{Accounting, CaptureSink, Firewall, L7Filter, L7Plan, TcpFlow, TcpTracker};
 use flowloom::classifier::hicuts::HiCuts;
-use flowloom::classifier::live::{Live, Reader};
 use flowloom::classifier::{Classifier, ClassifierBuilder, RuleSet};
 use flowloom::dpi::stream::{Sequencer, Window};
 use flowloom::dpi::{ScanState, Scanner};
@@ -42,7 +41,6 @@ fn tables_sets_and_scanners_are_shared() {
     is_shared::<ClassifierBuilder>();
     is_shared::<Classifier>();
     is_shared::<HiCuts>();
-    is_shared::<Live>();
     is_shared::<Scanner>();
     is_shared::<L7Plan>();
     is_shared::<FirewallRules>();
@@ -70,7 +68,6 @@ fn sources_policies_sinks_and_applications_move() {
     moves::<Box<dyn PullPolicy>>();
     moves::<FlowPin>();
     moves::<FlowPull>();
-    moves::<Reader<'_>>();
     moves::<ScanState>();
     moves::<Sequencer>();
     moves::<Window>();
@@ -95,7 +92,6 @@ fn errors_are_carried_anywhere() {
     is_carried::<flowloom::flow_table::Full>();
     is_carried::<flowloom::classifier::BuildError>();
     is_carried::<flowloom::classifier::ImageError>();
-    is_carried::<flowloom::classifier::live::LiveError>();
     is_carried::<flowloom::classifier::load::LoadError>();
     is_carried::<flowloom::dpi::BuildError>();
     is_carried::<flowloom::dpi::load::LoadError>();

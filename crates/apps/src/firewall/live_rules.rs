@@ -5,8 +5,7 @@
 //!                                   ◀── worker 1: generation 2, until its next packet
 //! ```
 //!
-//! Unlike [`flowloom_classifier::live::Live`], which changes single rules, this replaces the whole
-//! set. The caller builds the new rules while the workers run, one exchange installs them, and each
+//! A change replaces the whole set. The caller builds the new rules while the workers run, one exchange installs them, and each
 //! worker uses them from its next packet on.
 
 use std::sync::atomic::{AtomicU32, Ordering};

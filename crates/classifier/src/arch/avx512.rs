@@ -6,11 +6,10 @@ use core::arch::x86_64::{
     _mm256_mask_compress_epi32, _mm256_maskz_loadu_epi32, _mm256_set1_epi32, _mm256_testn_epi32_mask,
     _mm512_add_epi64, _mm512_and_si512 as and, _mm512_andnot_si512, _mm512_cmpeq_epi64_mask,
     _mm512_cvtepu32_epi64, _mm512_loadu_epi64, _mm512_mask_blend_epi64, _mm512_mask_cmple_epu64_mask,
-    _mm512_mask_i64gather_epi64, _mm512_mask_storeu_epi64, _mm512_mask_test_epi64_mask,
-    _mm512_maskz_compress_epi64, _mm512_maskz_loadu_epi64, _mm512_or_si512, _mm512_permutex2var_epi64,
-    _mm512_popcnt_epi64, _mm512_set1_epi64, _mm512_setr_epi64, _mm512_slli_epi64, _mm512_sllv_epi64,
-    _mm512_srl_epi64, _mm512_srli_epi64, _mm512_srlv_epi64, _mm512_storeu_si512, _mm512_test_epi64_mask,
-    _mm512_testn_epi64_mask, _mm512_xor_si512,
+    _mm512_mask_i64gather_epi64, _mm512_maskz_compress_epi64, _mm512_maskz_loadu_epi64, _mm512_or_si512,
+    _mm512_permutex2var_epi64, _mm512_popcnt_epi64, _mm512_set1_epi64, _mm512_setr_epi64,
+    _mm512_slli_epi64, _mm512_sllv_epi64, _mm512_srl_epi64, _mm512_srli_epi64, _mm512_srlv_epi64,
+    _mm512_storeu_si512, _mm512_test_epi64_mask, _mm512_testn_epi64_mask, _mm512_xor_si512,
 };
 use core::ops::Range;
 use core::ptr;
@@ -18,8 +17,7 @@ use core::ptr;
 use flowloom_cpu::features::Avx512Popcount;
 
 use super::program::{LEAF, LEAF_BLOCKS, LEAF_TOP, Program, Root};
-use super::sift::GROUP;
-use super::{Column, Flight, Kernel, Lanes, Looking, Sift, avx2, scalar};
+use super::{Column, Flight, Kernel, Lanes, Looking, avx2, scalar};
 use crate::key::{Key, Match};
 
 #[derive(Clone, Copy, Debug)]
@@ -87,76 +85,6 @@ impl Lanes for Avx512Lanes {
             let hits = _mm256_testn_epi32_mask(differs, differs);
             let first = _mm256_mask_compress_epi32(_mm256_set1_epi32(-1), hits, rules);
             _mm256_cvtsi256_si32(first).cast_unsigned()
-        }
-    }
-
-    #[inline(always)]
-    fn sift<K: Key>(self, sift: Sift<'_, K>) {
-        if K::WORDS == 2 {
-            // SAFETY: `self` proves the features; a key is two words, and there are masks and bytes
-            // for all keys.
-            unsafe { sift_pairs(sift) }
-        } else {
-            sift.plainly();
-        }
-    }
-}
-
-/// A table of sixteen words in two registers.
-type Halves = [__m512i; 2];
-
-/// Returns the rules that admit a nibble of eight keys' words.
-#[target_feature(enable = "avx512f")]
-fn admitting<const SHIFT: u32>([low, high]: Halves, words: __m512i) -> __m512i {
-    // A permutation examines only the four lowest bits.
-    _mm512_permutex2var_epi64(low, _mm512_srli_epi64::<SHIFT>(words), high)
-}
-
-/// Sifts keys of two words, eight at a time. All tables stay in registers.
-///
-/// # Safety
-///
-/// The processor has what [`Avx512Popcount`] proves; a key is two words; there are masks and bytes
-/// for all keys.
-#[inline(always)]
-unsafe fn sift_pairs<K: Key>(sift: Sift<'_, K>) {
-    let Sift { tables, keys, masks, some } = sift;
-    // SAFETY: the features are the caller's promise; tables have sixteen words; masks keep loads
-    // and stores inside keys and masks, of which there is one for each key, and there is a byte for
-    // each eight.
-    unsafe {
-        let even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
-        let odd = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
-        let halves = |table: &[u64; 16]| -> Halves {
-            let [low, high] = [&table[..8], &table[8..]];
-            [_mm512_loadu_epi64(low.as_ptr().cast()), _mm512_loadu_epi64(high.as_ptr().cast())]
-        };
-        let tables = tables.each_ref().map(halves);
-        for start in (0..keys.len()).step_by(GROUP) {
-            let here = (keys.len() - start).min(GROUP);
-            let lanes = 0xff_u8 >> (GROUP - here);
-            let words = ((1_u32 << (2 * here)) - 1) as u16;
-            let pairs = keys.as_ptr().add(start).cast::<i64>();
-            let low = _mm512_maskz_loadu_epi64(words as u8, pairs);
-            let high = _mm512_maskz_loadu_epi64((words >> 8) as u8, pairs.wrapping_add(8));
-            let addresses = _mm512_permutex2var_epi64(low, even, high);
-            let rest = _mm512_permutex2var_epi64(low, odd, high);
-            // `nibbles` defines these positions; here they are written out for words.
-            let source = and(
-                and(admitting::<48>(tables[0], addresses), admitting::<52>(tables[1], addresses)),
-                and(admitting::<56>(tables[2], addresses), admitting::<60>(tables[3], addresses)),
-            );
-            let destination = and(
-                and(admitting::<16>(tables[4], addresses), admitting::<20>(tables[5], addresses)),
-                and(admitting::<24>(tables[6], addresses), admitting::<28>(tables[7], addresses)),
-            );
-            let port_and_protocol = and(
-                and(admitting::<0>(tables[8], rest), admitting::<4>(tables[9], rest)),
-                and(admitting::<8>(tables[10], rest), admitting::<33>(tables[11], rest)),
-            );
-            let admitted = and(and(source, destination), port_and_protocol);
-            _mm512_mask_storeu_epi64(masks.as_mut_ptr().add(start).cast(), lanes, admitted);
-            *some.get_unchecked_mut(start / GROUP) = _mm512_mask_test_epi64_mask(lanes, admitted, admitted);
         }
     }
 }

@@ -13,11 +13,6 @@ mod avx512;
 mod batch;
 mod program;
 mod scalar;
-#[cfg_attr(
-    all(not(feature = "std"), not(test)),
-    expect(dead_code, reason = "only live sets sift, and they need std")
-)]
-mod sift;
 
 use core::mem::MaybeUninit;
 
@@ -29,9 +24,6 @@ pub(crate) use batch::ClassifyBatch;
 pub(crate) use program::{FaultyProgram, Program};
 pub(crate) use program::{LEAF, TREES_MAX, Tree, child_index, leaf_blocks, leaf_word, node_word, plain};
 pub(crate) use scalar::{match_lanes, scan_block};
-pub(crate) use sift::Sift;
-#[cfg(feature = "std")]
-pub(crate) use sift::{GROUP, Tables, nibbles};
 
 use program::{LEAF_BLOCKS, Root};
 
@@ -181,12 +173,6 @@ trait Lanes: Copy {
     ///
     /// The block is one of a program of this family, whose rows are given.
     unsafe fn block<K: Key>(self, rows: &[[u32; 8]], block: usize, key: &K) -> u32;
-
-    /// Sifts keys; there are masks and bytes for all of them.
-    #[inline(always)]
-    fn sift<K: Key>(self, sift: Sift<'_, K>) {
-        sift.plainly();
-    }
 }
 
 /// A loop over packets. `run` must be `#[inline(always)]`, or it is compiled for the wrong

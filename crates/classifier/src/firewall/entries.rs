@@ -391,13 +391,13 @@ fn with_conditions(rule: Rule, is_conditional: bool) -> Rule {
 }
 
 /// Returns whether a rule asks for ports.
-pub(crate) fn names_ports(rule: &Rule) -> bool {
+fn names_ports(rule: &Rule) -> bool {
     rule.source_ports != PortRange::ANY || rule.destination_ports != PortRange::ANY
 }
 
 /// Returns whether the box of a rule that asks for ports contains packets without ports, whose key
 /// has zeros there.
-pub(crate) fn needs_ports(rule: &Rule) -> bool {
+fn needs_ports(rule: &Rule) -> bool {
     names_ports(rule) && rule.source_ports.low() == 0 && rule.destination_ports.low() == 0
 }
 

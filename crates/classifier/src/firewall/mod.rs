@@ -46,7 +46,7 @@ pub use writes::{Write, WrittenField, WrittenValue};
 
 pub(crate) use conditions::{bits_of, protocol_name};
 #[cfg(feature = "std")]
-pub(crate) use entries::{conditions_of, names_ports, needs_ports};
+pub(crate) use entries::conditions_of;
 pub(crate) use ranges::address_text;
 pub(crate) use test::{FLAG_NAMES, flags_text, mac_text};
 pub(crate) use writes::Writes;
