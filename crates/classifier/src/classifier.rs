@@ -11,7 +11,6 @@ use crate::arch::{Backend, ClassifyBatch, Program};
 use crate::error::BuildError;
 use crate::flowcuts::plan::Plan;
 use crate::flowcuts::tune::{self, Limits, Tuned};
-use crate::image::{self, ImageError, Part};
 use crate::key::{AnyKey, Key, KeyV4, KeyV6, Match};
 use crate::lookup::{Candidates, Reads, classify_counting};
 use crate::rule_set::{Flat, RuleSet};
@@ -236,12 +235,6 @@ impl<K: Key> Half<K> {
             Program::new(program.words(), program.rows(), program.trees().to_vec(), HugePages::Try)?;
         Ok(Self { rules: self.rules, tuned: Tuned { program, ..*tuned } })
     }
-
-    /// Returns the contents of an image, which does not include the plan.
-    fn read(part: Part<K>) -> Self {
-        let tuned = Tuned { program: part.program, plan: None, tried: 0, steps: 0, expected_cost: 0.0 };
-        Self { rules: part.rules, tuned }
-    }
 }
 
 /// Rules in a form for fast lookups. Immutable; share it among threads.
@@ -321,27 +314,6 @@ impl Classifier {
         self.isa
     }
 
-    /// Returns the classifier as bytes for [`Classifier::from_image`]; they are the same on every
-    /// machine.
-    pub fn to_image(&self) -> Vec<u8> {
-        let (v4, v6) = (&self.v4, &self.v6);
-        image::write((&v4.tuned.program, v4.rules), (&v6.tuned.program, v6.rules), self.rules)
-    }
-
-    /// Reads a classifier from the bytes of [`Classifier::to_image`], for the best instruction set
-    /// of this processor. Any bytes are allowed: the check takes time and memory in proportion to
-    /// their length, and accepted bytes are safe for lookups.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ImageError`] if they are truncated, corrupt or of another version.
-    pub fn from_image(bytes: &[u8]) -> Result<Self, ImageError> {
-        let isa = Isa::detect();
-        let backend = Backend::new(isa).ok_or(ImageError::IsaUnavailable { isa })?;
-        let (v4, v6, rules) = image::read(bytes, HugePages::Try)?;
-        Ok(Self { backend, isa, rules, v4: Half::read(v4), v6: Half::read(v6) })
-    }
-
     /// Returns a classifier with the same arrays and another instruction set.
     ///
     /// # Errors
@@ -386,7 +358,7 @@ pub struct FamilyStats {
     pub leaf_bytes: usize,
     /// Trees.
     pub trees: usize,
-    /// The plan; `None` for linear search, and for an image, which does not contain it.
+    /// The plan; `None` for linear search.
     pub plan: Option<Plan>,
     /// Plans that were tried.
     pub plans_tried: u32,

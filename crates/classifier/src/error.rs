@@ -70,7 +70,7 @@ impl From<FaultyProgram> for BuildError {
     fn from(error: FaultyProgram) -> Self {
         match error {
             FaultyProgram::OutOfMemory { bytes } => Self::OutOfMemory { bytes },
-            faulty => unreachable!("the builders emit children before parents: {faulty}"),
+            faulty => unreachable!("the builders emit children before parents: {faulty:?}"),
         }
     }
 }

@@ -45,7 +45,6 @@ pub mod flowcuts;
 pub mod headers;
 #[cfg(feature = "papers")]
 pub mod hicuts;
-pub mod image;
 mod intern;
 pub mod key;
 mod leaf_block;
@@ -69,7 +68,6 @@ pub use flowloom_flow_key::FiveTuple;
 pub use classifier::{Algorithm, Classifier, ClassifierBuilder, ClassifierKey};
 pub use error::BuildError;
 pub use first_match::FirstMatch;
-pub use image::ImageError;
 pub use key::{AnyKey, Key, KeyV4, KeyV6, Match};
 #[cfg(feature = "papers")]
 pub use paper_tree::PaperTree;

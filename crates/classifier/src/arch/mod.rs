@@ -22,7 +22,7 @@ use crate::key::{Key, Match};
 
 pub(crate) use batch::ClassifyBatch;
 pub(crate) use program::{FaultyProgram, Program};
-pub(crate) use program::{LEAF, TREES_MAX, Tree, child_index, leaf_blocks, leaf_word, node_word, plain};
+pub(crate) use program::{LEAF, TREES_MAX, Tree, child_index, leaf_blocks, leaf_word, node_word};
 pub(crate) use scalar::{match_lanes, scan_block};
 
 use program::{LEAF_BLOCKS, Root};

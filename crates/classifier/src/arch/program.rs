@@ -30,7 +30,6 @@
 //! zeros), and then means "no match", which is correct because no rule follows it.
 
 use alloc::vec::Vec;
-use core::fmt;
 use core::marker::PhantomData;
 
 use flowloom_cpu::pages::{AllocError, HugePages, LineArray};
@@ -73,7 +72,7 @@ pub(crate) fn leaf_blocks(leaf: u64) -> (usize, usize) {
 }
 
 /// Returns a word without the bits that [`Program::new`] wrote into it.
-pub(crate) fn plain(word: u64) -> u64 {
+fn plain(word: u64) -> u64 {
     if word & LEAF != 0 { word & ((1 << LEAF_TOP) - 1) } else { word }
 }
 
@@ -130,8 +129,7 @@ pub(crate) struct Worst {
 
 /// Two arrays that do not form a valid program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FaultyProgram {
+pub(crate) enum FaultyProgram {
     /// A word points outside, or not towards the beginning.
     Word {
         /// Its position; roots are counted from the end of the words.
@@ -147,19 +145,6 @@ pub enum FaultyProgram {
         bytes: u64,
     },
 }
-
-impl fmt::Display for FaultyProgram {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Word { position } => write!(f, "word {position} of the tree points outside its bounds"),
-            Self::Rows => f.write_str("the leaf rows are not whole blocks"),
-            Self::Trees => write!(f, "more than {TREES_MAX} trees"),
-            Self::OutOfMemory { bytes } => write!(f, "no memory for an array of {bytes} bytes"),
-        }
-    }
-}
-
-impl core::error::Error for FaultyProgram {}
 
 impl From<AllocError> for FaultyProgram {
     fn from(error: AllocError) -> Self {
