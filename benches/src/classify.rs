@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
 use flowloom::classifier::headers::{Traffic, headers};
-use flowloom::classifier::load::{LoadLimits, classbench};
+use flowloom::rules::load::{LoadLimits, classbench};
 use flowloom::classifier::synth::{self, Profile};
 use flowloom::classifier::{Algorithm, Classifier, ClassifierBuilder, KeyV4, Match, RuleSet};
 use flowloom::cpu::features::Isa;

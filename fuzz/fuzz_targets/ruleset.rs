@@ -3,8 +3,8 @@
 #![no_main]
 
 use flowloom_classifier::RuleSet;
-use flowloom_classifier::firewall::{Assume, Packet};
-use flowloom_classifier::load::{
+use flowloom_rules::firewall::{Assume, Packet};
+use flowloom_rules::load::{
     Form, LoadError, LoadLimits, LoadOptions, classbench, ipset, iptables, load, toml, trace,
 };
 use libfuzzer_sys::fuzz_target;
@@ -43,7 +43,7 @@ fuzz_target!(|data: &[u8]| {
             match load(text, form, &LoadOptions { limits, chain, ..LoadOptions::default() }) {
                 // The written text is parsed again.
                 Ok(policy) => {
-                    if let Ok(written) = flowloom_classifier::write::toml::write(&policy) {
+                    if let Ok(written) = flowloom_rules::write::toml::write(&policy) {
                         let again = toml::load(&written, LoadLimits::default());
                         assert!(again.is_ok() || policy.is_empty(), "{written}");
                     }

@@ -22,12 +22,13 @@ const USAGE: &str = "usage: cargo xtask emulate aarch64|s390x [PACKAGE…] [-- T
   Without packages: the crates below the engine that depend on byte order or instruction sets.";
 
 /// Packages to test by default.
-const PACKAGES: [&str; 6] = [
+const PACKAGES: [&str; 7] = [
     "flowloom-cpu",
     "flowloom-flow-key",
     "flowloom-packet",
     "flowloom-flow-table",
     "flowloom-classifier",
+    "flowloom-rules",
     "flowloom-dpi",
 ];
 

@@ -76,6 +76,8 @@ pub use flowloom_dpi as dpi;
 pub use flowloom_engine as engine;
 pub use flowloom_flow_key as flow_key;
 pub use flowloom_record as record;
+#[cfg(feature = "firewall")]
+pub use flowloom_rules as rules;
 #[cfg(feature = "cache-probe")]
 pub use flowloom_tcb_cache as tcb_cache;
 

@@ -135,7 +135,7 @@ pub fn check(rules: &RuleSet, steps_max: u64) -> Findings {
 /// Like [`check`]; reports the number of rules decided or given up whenever it grows. If packets
 /// without ports match no rule that asks for ports, port ranges alone do not cover a rule that asks
 /// for none.
-pub(crate) fn check_with(
+pub fn check_with(
     rules: &RuleSet,
     steps_max: u64,
     are_portless_apart: bool,

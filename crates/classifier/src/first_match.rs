@@ -5,7 +5,7 @@ use crate::key::{AnyKey, Match};
 
 /// An algorithm that finds the first rule of a set whose five fields match a key.
 ///
-/// A [`PolicyMatcher`](crate::firewall::PolicyMatcher) uses any of them. The crate's own
+/// A `PolicyMatcher` of `flowloom-rules` uses any of them. The crate's own
 /// [`Classifier`] is the fastest; the trees of papers and algorithms of other crates are for
 /// comparisons.
 ///

@@ -5,12 +5,13 @@
 //! ```
 //!
 //! ```
-//! use flowloom_classifier::load::{LoadLimits, classbench};
-//! use flowloom_classifier::{ClassifierBuilder, FiveTuple, RuleSet};
+//! use flowloom_classifier::{ClassifierBuilder, FiveTuple, PortRange, Rule, RuleSet};
 //!
-//! let text = "@10.0.0.0/8 0.0.0.0/0 0 : 65535 443 : 443 0x06/0xff\n\
-//!             @0.0.0.0/0 0.0.0.0/0 0 : 65535 0 : 65535 0x00/0x00\n";
-//! let rules = RuleSet::new(classbench::parse(text, LoadLimits::default())?)?;
+//! let web = Rule {
+//!     destination_ports: PortRange::new(443, 443)?,
+//!     ..Rule::v4("10.0.0.0/8".parse()?, "0.0.0.0/0".parse()?)
+//! };
+//! let rules = RuleSet::new(vec![web, Rule::ANY])?;
 //! let classifier = ClassifierBuilder::new().build(&rules)?;
 //! let found = classifier.classify(&FiveTuple::v4([10, 1, 2, 3], [192, 0, 2, 1], 40_000, 443, 6));
 //! assert_eq!(found.rule().map(|id| id.index()), Some(0));
@@ -21,7 +22,8 @@
 //!
 //! * `papers`: `aggrecuts`, `hicuts` and `PaperTree`, for comparisons. Their interfaces may change
 //!   in any version.
-//! * `std` (default): run-time detection of instruction sets, huge pages, the TOML loader. Without it the crate is `no_std` with `alloc`.
+//! * `std` (default): run-time detection of instruction sets, huge pages. Without it the crate is
+//!   `no_std` with `alloc`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![expect(
@@ -39,7 +41,6 @@ pub mod analysis;
 mod arch;
 pub mod classifier;
 pub mod error;
-pub mod firewall;
 pub mod first_match;
 pub mod flowcuts;
 pub mod headers;
@@ -48,11 +49,11 @@ pub mod hicuts;
 mod intern;
 pub mod key;
 mod leaf_block;
-pub mod load;
 pub mod lookup;
 #[cfg(feature = "papers")]
 mod paper_tree;
-mod random;
+#[doc(hidden)]
+pub mod random;
 pub mod rule;
 #[cfg(feature = "papers")]
 mod rule_box;
@@ -60,7 +61,6 @@ mod rule_id;
 pub mod rule_set;
 mod shrink;
 pub mod synth;
-pub mod write;
 
 pub use flowloom_cpu::{features::Isa, pages::HugePages};
 pub use flowloom_flow_key::FiveTuple;

@@ -105,16 +105,9 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    #[cfg(feature = "std")]
-    use flowloom_flow_key::FiveTuple;
-
     use super::*;
-    #[cfg(feature = "std")]
-    use crate::firewall::{Assume, Packet, PolicyMatcher};
     use crate::headers::{Traffic, headers};
     use crate::key::{KeyV4, KeyV6};
-    #[cfg(feature = "std")]
-    use crate::load::{Form, LoadOptions, load};
     use crate::synth::{Profile, rules};
 
     fn trees(set: &RuleSet) -> Vec<Box<dyn FirstMatch>> {
@@ -146,26 +139,6 @@ mod tests {
                     assert_eq!(tree.first_match(&AnyKey::V6(*key)), set.first_match(key));
                 }
                 assert!(tree.bytes() > 0 && (is_v6 || tree.worst_words() > Some(0)));
-            }
-        }
-    }
-
-    #[cfg(feature = "std")]
-    #[test]
-    fn later_rules_decide_where_a_condition_does_not_hold() {
-        let text = "*filter\n:FORWARD DROP [0:0]\n\
-                    -A FORWARD -p tcp --dport 80 --tcp-flags SYN SYN -j DROP\n\
-                    -A FORWARD -p tcp -m ttl --ttl-eq 3 -j DROP\n\
-                    -A FORWARD -p tcp --dport 80 -j ACCEPT\nCOMMIT\n";
-        let policy = load(text, Form::Iptables, &LoadOptions::default()).unwrap();
-        for tree in trees(policy.set()) {
-            let matcher = PolicyMatcher::with_index(policy.clone(), tree);
-            for flags in [0x02, 0x10] {
-                let mut packet = Packet::new(FiveTuple::v4([1; 4], [2; 4], 9, 80, 6));
-                packet.tcp_flags = Some(flags);
-                for assume in [Assume::Match, Assume::NoMatch] {
-                    assert_eq!(matcher.find(&packet, assume), policy.first_match(&packet, assume));
-                }
             }
         }
     }

@@ -185,7 +185,7 @@ fn prefix_of<const BITS: u32>(
 }
 
 /// Reads decimal digits only: the standard library would accept a leading plus sign.
-pub(crate) fn decimal<T: FromStr>(digits: &str) -> Option<T> {
+pub fn decimal<T: FromStr>(digits: &str) -> Option<T> {
     digits.parse().ok().filter(|_| !digits.starts_with('+'))
 }
 

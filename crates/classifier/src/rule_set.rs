@@ -20,6 +20,17 @@ pub struct TooManyRules {
     pub rules_max: usize,
 }
 
+impl TooManyRules {
+    /// Returns an error if there are more rules than a set may have.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TooManyRules`] above [`RULES_MAX`].
+    pub const fn check(rules: usize) -> Result<(), Self> {
+        if rules > RULES_MAX { Err(Self { rules, rules_max: RULES_MAX }) } else { Ok(()) }
+    }
+}
+
 impl fmt::Display for TooManyRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -80,9 +91,7 @@ impl RuleSet {
     ///
     /// Returns [`TooManyRules`] above [`RULES_MAX`].
     pub fn new(rules: Vec<Rule>) -> Result<Self, TooManyRules> {
-        if rules.len() > RULES_MAX {
-            return Err(TooManyRules { rules: rules.len(), rules_max: RULES_MAX });
-        }
+        TooManyRules::check(rules.len())?;
         let mut positions: Vec<u32> = (0..rules.len() as u32).collect();
         if rules.windows(2).all(|pair| pair[0].priority >= pair[1].priority) {
             return Ok(Self { rules, positions });
@@ -93,7 +102,8 @@ impl RuleSet {
     }
 
     /// Returns the set with each rule replaced. Priorities must stay as they are.
-    pub(crate) fn map(mut self, of: impl Fn(Rule) -> Rule) -> Self {
+    #[must_use]
+    pub fn map(mut self, of: impl Fn(Rule) -> Rule) -> Self {
         for rule in &mut self.rules {
             *rule = of(*rule);
         }

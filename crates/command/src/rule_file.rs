@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use flowloom::apps::firewall::{Enforcement, Side};
-use flowloom::classifier::firewall::{Families, Field, Knowledge, Policy};
-use flowloom::classifier::load::{self, Form, LoadOptions, cisco, ipset, iptables, nft};
+use flowloom::rules::firewall::{Families, Field, Knowledge, Policy};
+use flowloom::rules::load::{self, Form, LoadOptions, cisco, ipset, iptables, nft};
 use flowloom::classifier::{Rule, RuleId, RuleSet};
 
 use crate::args::Common;

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom::apps::firewall::{Defaults, Firewall, FirewallOptions, FirewallRules, LiveRules};
-use flowloom::classifier::load::{LoadLimits, toml};
 use flowloom::classifier::{ClassifierBuilder, RuleSet};
 use flowloom::engine::{Control, EngineConfig, Layout, run};
 use flowloom::flow_table::{LineHash, LineHashConfig};
+use flowloom::rules::load::{LoadLimits, toml};
 use flowloom::scheduler::{DirectHash, WorkerCount};
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 

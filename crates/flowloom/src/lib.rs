@@ -116,6 +116,8 @@ pub use flowloom_io as io;
 pub use flowloom_packet as packet;
 #[cfg(feature = "record")]
 pub use flowloom_record as record;
+#[cfg(feature = "rules")]
+pub use flowloom_rules as rules;
 #[cfg(feature = "scheduler")]
 pub use flowloom_scheduler as scheduler;
 #[cfg(feature = "papers")]

@@ -91,7 +91,7 @@ fn errors_are_carried_anywhere() {
     is_carried::<BuildError>();
     is_carried::<flowloom::flow_table::Full>();
     is_carried::<flowloom::classifier::BuildError>();
-    is_carried::<flowloom::classifier::load::LoadError>();
+    is_carried::<flowloom::rules::load::LoadError>();
     is_carried::<flowloom::dpi::BuildError>();
     is_carried::<flowloom::dpi::load::LoadError>();
     is_carried::<flowloom::apps::L7Error>();

@@ -8,10 +8,10 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use flowloom_classifier::firewall::{Families, Policy};
-use flowloom_classifier::load::{Form, LoadOptions, load, toml};
-use flowloom_classifier::write;
 use flowloom_io::{PacketOptions, PacketPort, Port as _, PortFrame};
+use flowloom_rules::firewall::{Families, Policy};
+use flowloom_rules::load::{Form, LoadOptions, load, toml};
+use flowloom_rules::write;
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketType, recv, sendto, socket, sockopt,

@@ -138,7 +138,7 @@ fn with_choices(path: &Path, source: &str, names: &mut String, next: &mut u32) -
     Ok(out)
 }
 
-/// Returns the texts of several lines in the sources of the classifier and its tests.
+/// Returns the texts of several lines in the sources of the crate and its tests.
 fn texts_of_tests(root: &Path) -> Result<Vec<String>> {
     struct Texts(Vec<String>);
     impl<'ast> Visit<'ast> for Texts {
@@ -157,7 +157,7 @@ fn texts_of_tests(root: &Path) -> Result<Vec<String>> {
         }
     }
     let mut texts = Texts(Vec::new());
-    for path in rust_files(root, Path::new("crates/classifier"), &["src/load", "tests"])? {
+    for path in rust_files(root, Path::new("crates/rules"), &["src/load", "tests"])? {
         texts.visit_file(&syn::parse_file(&std::fs::read_to_string(root.join(path))?)?);
     }
     Ok(texts.0)
@@ -192,7 +192,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let options = parse(arguments)?;
     let folder = root.join("target").join("loader-arms");
     let tree = copy(root, &folder)?;
-    let base = Path::new("crates").join("classifier").join("src");
+    let base = Path::new("crates").join("rules").join("src");
     let (mut names, mut next) = (String::new(), 1);
     for path in rust_files(root, &base.join("load"), &LOADERS)? {
         let source = std::fs::read_to_string(root.join(&path))?;
@@ -200,7 +200,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     }
     let lib = std::fs::read_to_string(root.join(&base).join("lib.rs"))?;
     put(&tree.join(&base).join("lib.rs"), (lib + CHOICE).as_bytes())?;
-    put(&tree.join("crates/classifier/examples/loader_arms.rs"), HARNESS.as_bytes())?;
+    put(&tree.join("crates/rules/examples/loader_arms.rs"), HARNESS.as_bytes())?;
     put(&folder.join("arms.tsv"), names.as_bytes())?;
     let drawn = folder.join("files");
     let _ = std::fs::remove_dir_all(&drawn);
@@ -211,7 +211,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         put(&drawn.join(format!("test-{number:05}.rules")), text.as_bytes())?;
     }
     let mut command = Command::new("cargo");
-    command.args(["run", "--quiet", "-p", "flowloom-classifier", "--example", "loader_arms", "--"]);
+    command.args(["run", "--quiet", "-p", "flowloom-rules", "--example", "loader_arms", "--"]);
     command.arg(folder.join("arms.tsv")).arg(&drawn).args(&options.corpus).current_dir(&tree);
     let status = command.status().context("cargo does not run")?;
     ensure!(matches!(status.code(), Some(0 | 1)), "the program failed: {status}");

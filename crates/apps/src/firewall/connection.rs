@@ -18,9 +18,9 @@
 //! Unlike the kernel, the tracker does not compare sequence numbers or checksums, and a connection
 //! times out only with its flow.
 
-use flowloom_classifier::firewall::{ConnectionState, Packet};
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
+use flowloom_rules::firewall::{ConnectionState, Packet};
 
 use super::tcp_tracker::{Outcome, TcpTracker};
 

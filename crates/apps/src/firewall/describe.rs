@@ -1,8 +1,8 @@
 //! Converts a decoded packet to the packet type of policies.
 
-use flowloom_classifier::firewall::{Fragment, Packet};
 use flowloom_flow_key::{FiveTuple, IpFamily};
 use flowloom_packet::{PacketView, icmp};
+use flowloom_rules::firewall::{Fragment, Packet};
 
 /// The IP authentication header.
 const AUTHENTICATION: u8 = 51;

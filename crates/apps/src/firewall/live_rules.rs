@@ -5,8 +5,8 @@
 //!                                   ◀── worker 1: generation 2, until its next packet
 //! ```
 //!
-//! A change replaces the whole set. The caller builds the new rules while the workers run, one exchange installs them, and each
-//! worker uses them from its next packet on.
+//! A change replaces the whole set. The caller builds the new rules while the workers run, one
+//! exchange installs them, and each worker uses them from its next packet on.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

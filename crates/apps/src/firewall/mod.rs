@@ -44,10 +44,10 @@ mod tcp_tracker;
 
 use std::sync::Arc;
 
-use flowloom_classifier::firewall::{Fragment, Packet};
 use flowloom_engine::{App, Verdict};
 use flowloom_flow_key::FiveTuple;
 use flowloom_packet::{InterfaceName, PacketView};
+use flowloom_rules::firewall::{Fragment, Packet};
 
 pub use connection::Connection;
 pub use describe::describe;

@@ -1,10 +1,10 @@
 //! Rules that give verdicts.
 
-use flowloom_classifier::firewall::{Assume, Packet, Policy, PolicyMatcher};
 use flowloom_classifier::{Action, BuildError, ClassifierBuilder, Rule, RuleId, RuleSet};
 use flowloom_engine::Verdict;
 use flowloom_flow_key::FiveTuple;
 use flowloom_packet::InterfaceName;
+use flowloom_rules::firewall::{Assume, Packet, Policy, PolicyMatcher};
 
 /// The verdicts for cases that the rules do not decide.
 ///

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use flowloom_apps::firewall::{
     Defaults, Enforcement, Firewall, FirewallFlow, FirewallOptions, FirewallRules, Judgement, LiveRules,
 };
-use flowloom_classifier::firewall::{Fragment, Packet};
-use flowloom_classifier::load::{self, Form, LoadOptions};
 use flowloom_classifier::{Action, ClassifierBuilder, PortRange, PrefixV4, ProtocolMatch, Rule, RuleSet};
 use flowloom_engine::record::Value;
 use flowloom_engine::{App, Verdict};
 use flowloom_flow_key::{FiveTuple, FlowKey};
 use flowloom_packet::{Headers, PacketView};
+use flowloom_rules::firewall::{Fragment, Packet};
+use flowloom_rules::load::{self, Form, LoadOptions};
 use flowloom_traffic::synth::MixConfig;
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -7,7 +7,6 @@ use flowloom_apps::accounting::fields::{AllFields, DetailedAccounting};
 use flowloom_apps::firewall::{Defaults, Enforcement, Firewall, FirewallOptions, FirewallRules, LiveRules};
 use flowloom_apps::{Accounting, L7Options, L7Plan, Meter, Null, TcpTracker};
 use flowloom_classifier::ClassifierBuilder;
-use flowloom_classifier::load::{self, Form, LoadOptions};
 use flowloom_dpi::builtin;
 use flowloom_engine::counters::{InputCounters, WorkerCounters};
 use flowloom_engine::record::{GroupSet, Value};
@@ -16,6 +15,7 @@ use flowloom_engine::{
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_flow_table::{DHash, DHashConfig, Timeouts};
+use flowloom_rules::load::{self, Form, LoadOptions};
 use flowloom_scheduler::{DirectHash, WorkerCount};
 use flowloom_traffic::synth::{MixConfig, Sample};
 use proptest::collection::vec;

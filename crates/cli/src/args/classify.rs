@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use flowloom::classifier::aggrecuts::{Limits, Sharing, Stride};
-use flowloom::classifier::firewall::{Policy, PolicyMatcher};
+use flowloom::rules::firewall::{Policy, PolicyMatcher};
 use flowloom::classifier::hicuts::HiCutsConfig;
 use flowloom::classifier::{Algorithm, BuildError, ClassifierBuilder, PaperTree};
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use flowloom::classifier::classifier::FamilyStats;
-use flowloom::classifier::firewall::PolicyMatcher;
+use flowloom::rules::firewall::PolicyMatcher;
 use flowloom::classifier::{KeyV4, KeyV6};
 use schemars::JsonSchema;
 use serde::Serialize;

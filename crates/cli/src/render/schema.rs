@@ -1,7 +1,7 @@
 //! The JSON schemas of the results, derived from the types that are printed.
 
 use clap::ValueEnum;
-use flowloom::classifier::load::Form;
+use flowloom::rules::load::Form;
 use schemars::generate::SchemaSettings;
 use schemars::transform::{RestrictFormats, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator};

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flowloom::apps::firewall::{Connection, Enforcement, describe};
-use flowloom::classifier::firewall::{Knowledge, Packet, PolicyMatcher};
-use flowloom::classifier::load::{LoadLimits, trace};
+use flowloom::rules::firewall::{Knowledge, Packet, PolicyMatcher};
+use flowloom::rules::load::{LoadLimits, trace};
 use flowloom::classifier::{Action, AnyKey, ClassifierKey, Isa, Key, KeyV4, KeyV6, Match, RuleId};
 use flowloom::engine::Control;
 use flowloom::flow_key::FlowKey;

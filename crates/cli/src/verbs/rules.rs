@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowloom::classifier::analysis::Oddity;
-use flowloom::classifier::firewall::{Families, PossibleOutcome};
-use flowloom::classifier::load::classbench;
-use flowloom::classifier::write;
+use flowloom::rules::firewall::{Families, PossibleOutcome};
+use flowloom::rules::load::classbench;
+use flowloom::rules::write;
 use flowloom::classifier::{Action, Addresses, ClassifierBuilder, PortRange, ProtocolMatch, Rule, RuleId};
 
 use crate::args::Common;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use flowloom::classifier::ProtocolMatch;
-use flowloom::classifier::firewall::{Assume, ConnectionState};
-use flowloom::classifier::load;
+use flowloom::rules::firewall::{Assume, ConnectionState};
+use flowloom::rules::load;
 
 use super::decoding::DecodingOptions;
 use super::parse;

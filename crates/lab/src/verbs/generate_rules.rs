@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use flowloom::classifier::headers::{self, Traffic};
-use flowloom::classifier::load::classbench;
+use flowloom::rules::load::classbench;
 use flowloom::classifier::synth::{self, Profile};
 use flowloom::classifier::{Key, KeyV4};
 

@@ -5,7 +5,7 @@
 //! Sets of other kinds, which are not in the paper, are listed separately.
 
 use flowloom::classifier::aggrecuts::{AggreCuts, Limits, Sharing, Stride};
-use flowloom::classifier::load::{LoadLimits, classbench};
+use flowloom::rules::load::{LoadLimits, classbench};
 use flowloom::classifier::synth::{self, Profile};
 use flowloom::classifier::{BuildError, FirstMatch, Rule, RuleSet};
 

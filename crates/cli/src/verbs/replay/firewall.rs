@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use flowloom::apps::Firewall;
 use flowloom::apps::firewall::{Defaults, Enforcement, FirewallOptions, FirewallRules, Hits, LiveRules};
-use flowloom::classifier::firewall::{Knowledge, Policy};
+use flowloom::rules::firewall::{Knowledge, Policy};
 use flowloom::engine::Verdict;
 
 use super::application::Role;

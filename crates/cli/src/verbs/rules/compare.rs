@@ -1,8 +1,9 @@
 //! `rules minimise`, `rules diff` and `rules equivalent`.
 
-use flowloom::classifier::firewall::{CompareDefaults, LeftOut};
-use flowloom::classifier::load::Form;
-use flowloom::classifier::{Action, RuleId, write};
+use flowloom::rules::firewall::{CompareDefaults, LeftOut};
+use flowloom::rules::load::Form;
+use flowloom::classifier::{Action, RuleId};
+use flowloom::rules::write;
 
 use super::line;
 use crate::args::Common;

@@ -1,0 +1,423 @@
+//! Rulesets of nftables: the output of `nft list ruleset`, with or without `-j`, and scripts for
+//! `nft -f`.
+//!
+//! The loader supports tables of IP, sets, maps and maps of verdicts, intervals, concatenations,
+//! chains with jumps and gotos, policies and priorities. A packet that one base chain accepts
+//! continues with the next one of the same hook. Comparisons with data that packets do not contain,
+//! such as `limit rate`, `meta mark` and `fib`, become conditions that [may
+//! hold](crate::firewall::Truth::Maybe).
+
+mod assign;
+mod ast;
+mod commands;
+mod elements;
+mod json;
+mod lower;
+mod statement;
+mod text;
+mod tokens;
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, line_of};
+use crate::firewall::{
+    Chain, ChainRule, Chains, Conditions, Families, Hook, Note, Outcome, Policy, Ranges, Target, TestKind,
+    Write, Writes, WrittenField,
+};
+use crate::rule::Action;
+
+use ast::{Expr, Parsed, Statement, Table, Verdict};
+
+/// The parts of a ruleset to read.
+///
+/// Fields may be added in any version: a literal ends with `..Options::default()`.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// The table; `None` means all tables.
+    pub table: Option<&'a str>,
+    /// A chain, or a hook, whose base chains packets enter one after another.
+    pub chain: &'a str,
+    /// Families of packets; `None` means those of the tables.
+    pub families: Option<Families>,
+    /// The limits of the loader.
+    pub limits: LoadLimits,
+}
+
+impl Default for Options<'_> {
+    /// Returns the options for the hook `input` of all tables.
+    fn default() -> Self {
+        Self { table: None, chain: "input", families: None, limits: LoadLimits::default() }
+    }
+}
+
+/// Reads the rules of a chain, or of all chains of a hook, as a policy.
+///
+/// # Errors
+///
+/// Returns [`LoadErrors`]: everything that is wrong with the text, and with the rules that packets
+/// come to.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_rules::load::nft::{self, Options};
+/// let text = "table inet filter {\n chain input {\n\
+///             type filter hook input priority filter; policy drop;\n\
+///             tcp dport { 22, 80-81 } accept\n\
+///             meta l4proto vmap { icmp : accept, udp : drop }\n }\n}\n";
+/// let policy = nft::load(text, &Options::default())?;
+/// let lines: Vec<usize> = policy.sources().iter().map(|source| source.line).collect();
+/// assert_eq!(lines, [4, 5, 5, 3]);
+/// # Ok::<(), flowloom_rules::load::LoadErrors>(())
+/// ```
+pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
+    options.limits.check_bytes(text)?;
+    let Parsed { mut tables, notes: unread, errors } = parsed(text, options.limits);
+    if let Some(errors) = LoadErrors::of(errors) {
+        return Err(errors);
+    }
+    let is_tracked = tables.iter().any(tracks);
+    for table in &mut tables {
+        table.is_tracked = is_tracked;
+    }
+    let mut entered = entered(&tables, options);
+    entered.sort_by_key(|&(_, _, priority)| priority);
+    let (mut entries, mut sources) = (Vec::new(), Vec::new());
+    let mut notes: Vec<Note> = unread.into_iter().map(|(line, text)| Note { line, text }).collect();
+    let (mut ends, mut hooks) = (Vec::new(), Vec::new());
+    let mut writes = Writes::default();
+    for field in written_before(&tables, &entered) {
+        writes.add_unknown(field);
+    }
+    let count = entered.len();
+    for (table, chain, priority) in entered {
+        let table = &tables[table];
+        let Some(families) = table.families() else { continue };
+        let (name, hook) = (&table.chains[chain].name, table.chains[chain].hook.as_ref());
+        hooks.push(Hook {
+            name: hook.map_or("", |hook| &hook.name).into(),
+            kind: hook.map_or("filter", |hook| &hook.kind).into(),
+            priority,
+            chain: name.clone(),
+        });
+        let (chains, mut errors, mut passed) = lowered(text, table);
+        // Errors in chains that packets do not reach do not matter.
+        let reached = reached(&chains.chains, chain);
+        errors.retain(|(chain, _)| reached.contains(chain));
+        if let Some(errors) = LoadErrors::of(errors.into_iter().map(|(_, error)| error).collect()) {
+            return Err(errors);
+        }
+        passed.retain(|(chain, _)| reached.contains(chain));
+        notes.extend(passed.into_iter().map(|(_, note)| note));
+        let families = options.families.map_or(families, |asked| asked.and(families));
+        let chains = Chains { families: Some(families), ..chains };
+        let name = chains.chains[chain].name.clone();
+        let (max, goes_on) = (options.limits.rules_max, hooks.len() < count);
+        chains
+            .flatten_after(&name, max, &mut entries, &mut sources, &mut writes, goes_on)
+            .map_err(|error| at_line(text, error.line(), error.to_string()))?;
+        ends.push(entries.len());
+    }
+    // A packet that a base chain accepts continues with the next one.
+    let last = ends.len().saturating_sub(1);
+    let mut from = 0;
+    for &end in &ends[..last] {
+        for entry in &mut entries[from..end] {
+            if matches!(entry.outcome, Outcome::Decide { action: Some(Action::Accept), .. }) {
+                entry.outcome = Outcome::Skip { to: end as u32 };
+            }
+        }
+        from = end;
+    }
+    notes.sort_by_key(|note| note.line);
+    let policy =
+        Policy::new(entries, sources, notes).map_err(|error| at_line(text, 1, error.to_string()))?;
+    Ok(policy.with_hooks(hooks))
+}
+
+/// Returns the chains of all tables, each with its table's family and name, and whether packets
+/// enter it through a hook.
+#[must_use]
+pub fn chains(text: &str) -> Vec<String> {
+    let tables = parsed(text, LoadLimits::default()).tables;
+    let names = tables.iter().flat_map(|table| table.chains.iter().map(|chain| chain.name.clone()));
+    // Chains in braces have no name, but one with blanks here.
+    names.filter(|name| !name.contains(' ')).collect()
+}
+
+fn parsed(text: &str, limits: LoadLimits) -> Parsed {
+    if text.trim_start().starts_with(['{', '[']) {
+        json::parse(text, limits)
+    } else {
+        text::parse(text, limits)
+    }
+}
+
+/// Returns whether a text looks like a ruleset of nftables.
+#[must_use]
+pub fn is_nft(text: &str) -> bool {
+    if text.trim_start().starts_with('{') {
+        // The output of nft is recognisable near its start.
+        return text.find("\"nftables\"").is_some_and(|at| at < 4096);
+    }
+    super::form::first_line(text).is_some_and(|(_, line)| {
+        let mut words = line.split_whitespace();
+        match words.next() {
+            Some("flush") => words.next() == Some("ruleset") || words.next().is_some(),
+            Some("add" | "create" | "delete" | "destroy" | "insert" | "replace") => {
+                matches!(words.next(), Some("table" | "chain" | "rule" | "set" | "map" | "element"))
+            }
+            // The tables of pf are in angle brackets.
+            Some("table") => words.next().is_none_or(|name| !name.starts_with('<')),
+            Some("define" | "include") => true,
+            _ => false,
+        }
+    })
+}
+
+/// Returns an error at a byte of the text.
+fn error(text: &str, at: usize, kind: LoadErrorKind) -> LoadError {
+    let (line, start, content) = line_of(text, at);
+    LoadError::new(line, content, at - start.min(at), kind)
+}
+
+fn at_line(text: &str, line: usize, message: String) -> LoadError {
+    let shown = line.checked_sub(1).and_then(|index| text.lines().nth(index)).unwrap_or("");
+    LoadError::new(line.max(1), shown, 0, LoadErrorKind::Refused(message))
+}
+
+/// Returns the chains that packets enter: table, chain, priority.
+fn entered(tables: &[Table], options: &Options<'_>) -> Vec<(usize, usize, i64)> {
+    let mut by_name = Vec::new();
+    let mut by_hook = Vec::new();
+    for (t, table) in tables.iter().enumerate() {
+        let is_asked = options.table.is_none_or(|name| name == table.name)
+            && !table.is_dormant
+            && table
+                .families()
+                .is_some_and(|families| options.families.is_none_or(|f| !f.and(families).is_none()));
+        if !is_asked {
+            continue;
+        }
+        for (c, chain) in table.chains.iter().enumerate() {
+            let priority = chain.hook.as_ref().map_or(0, |hook| hook.priority);
+            if chain.name == options.chain {
+                by_name.push((t, c, priority));
+            }
+            let is_hooked = chain
+                .hook
+                .as_ref()
+                .is_some_and(|hook| hook.kind != "nat" && hook.name.eq_ignore_ascii_case(options.chain));
+            if is_hooked {
+                by_hook.push((t, c, priority));
+            }
+        }
+    }
+    // A name shared by several chains of a hook means the hook.
+    if by_hook.is_empty() || by_name.iter().any(|found| !by_hook.contains(found)) && by_name.len() == 1 {
+        by_name
+    } else {
+        by_hook
+    }
+}
+
+/// Returns the fields of headers that chains of earlier hooks may have written.
+fn written_before(tables: &[Table], entered: &[(usize, usize, i64)]) -> Vec<WrittenField> {
+    let hook_of = |&(table, chain, _): &(usize, usize, i64)| tables[table].chains[chain].hook.as_ref();
+    let earlier: &[&str] = match entered.first().and_then(hook_of).map(|hook| hook.name.as_str()) {
+        Some("input" | "forward") => &["prerouting", "ingress"],
+        Some("postrouting") => &["prerouting", "ingress", "forward", "output"],
+        _ => return Vec::new(),
+    };
+    let chains = || tables.iter().flat_map(|table| &table.chains);
+    let is_earlier = |chain: &ast::Chain| {
+        chain.hook.as_ref().is_some_and(|hook| earlier.contains(&hook.name.to_ascii_lowercase().as_str()))
+    };
+    if !chains().any(is_earlier) {
+        return Vec::new();
+    }
+    let before = chains().filter(|chain| is_earlier(chain) || chain.hook.is_none());
+    let writes = before.flat_map(|chain| &chain.rules).flat_map(|rule| &rule.statements);
+    let fields = writes.filter_map(|statement| match statement {
+        Statement::Set(expr, words) => assign::write(expr, words).ok()?.map(|write| write.field),
+        _ => None,
+    });
+    fields.filter(|field| matches!(field, WrittenField::Number(_))).collect()
+}
+
+/// Returns whether a table makes the kernel track connections, and so reassemble fragments.
+fn tracks(table: &Table) -> bool {
+    // What is not a header may be a property of connections.
+    let one = |expr: &Expr| match expr {
+        Expr::Ct(_) => true,
+        Expr::Payload(header, _) => !statement::HEADERS.contains(&header.as_str()),
+        _ => false,
+    };
+    let asks = |expr: &Expr| match expr {
+        Expr::Masked(inner, _) => one(inner),
+        Expr::Concat(parts) => parts.iter().any(one),
+        expr => one(expr),
+    };
+    table.chains.iter().any(|chain| {
+        chain.hook.as_ref().is_some_and(|hook| hook.kind == "nat")
+            || chain.rules.iter().flat_map(|rule| &rule.statements).any(|statement| match statement {
+                Statement::Match(expr, ..) | Statement::Vmap(expr, _) | Statement::Set(expr, _) => {
+                    asks(expr)
+                }
+                Statement::Unknowable(text) | Statement::Passes(text) => {
+                    ["ct ", "xt conn", "xt state"].iter().any(|begin| text.starts_with(begin))
+                }
+                Statement::Verdict(Verdict::Translate) => true,
+                _ => false,
+            })
+    })
+}
+
+type AtChain<T> = Vec<(usize, T)>;
+
+/// Returns the chains of a table as rules with conditions, the errors in them, and notes on skipped
+/// rules.
+fn lowered(text: &str, table: &Table) -> (Chains, AtChain<LoadError>, AtChain<Note>) {
+    let (mut errors, mut notes) = (Vec::new(), Vec::new());
+    let mut chains = Vec::with_capacity(table.chains.len());
+    for (index, chain) in table.chains.iter().enumerate() {
+        let mut rules = Vec::new();
+        for rule in &chain.rules {
+            if let [Statement::Wrong(error)] = &rule.statements[..] {
+                errors.push((index, error.clone()));
+                continue;
+            }
+            match lowered_rule(table, rule) {
+                Ok((found, note)) => {
+                    rules.extend(found);
+                    notes.extend(note.map(|text| (index, Note { line: rule.line, text })));
+                }
+                Err(message) => errors.push((index, error(text, rule.at, LoadErrorKind::Refused(message)))),
+            }
+        }
+        let policy = chain.hook.as_ref().map(|_| match chain.policy {
+            Some(Action::Deny) => (Action::Deny, 0, chain.line),
+            _ => (Action::Accept, 1, chain.line),
+        });
+        chains.push(Chain { name: chain.name.clone(), rules, policy });
+    }
+    (Chains { chains, families: None }, errors, notes)
+}
+
+/// Returns the entries of a rule; a note if it decides nothing.
+fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Option<String>), String> {
+    let mut conditions = Conditions::default();
+    let mut all = Vec::new();
+    let mut push = |mut conditions: Conditions, verdict: &Verdict, writes: Vec<Write>| {
+        if !table.is_tracked {
+            conditions.read_later(true);
+        }
+        let target = match verdict {
+            Verdict::Accept => Target::Decide { action: Action::Accept, value: 1 },
+            Verdict::Drop => Target::Decide { action: Action::Deny, value: 0 },
+            Verdict::Reject(value) => Target::Decide { action: Action::Deny, value: *value },
+            Verdict::Translate => Target::Decide { action: Action::Accept, value: 3 },
+            Verdict::Return => Target::Return,
+            Verdict::Jump(name) => Target::Jump(name.clone()),
+            Verdict::Goto(name) => Target::Goto(name.clone()),
+            Verdict::Continue if writes.is_empty() => return,
+            Verdict::Continue => Target::Pass,
+        };
+        let (line, number) = (rule.line, rule.number);
+        all.push(ChainRule { conditions, target, line, number, writes, drops_second: None });
+    };
+    let (mut passed, mut decides, mut has_written) = (None, false, false);
+    for statement in &rule.statements {
+        match statement {
+            Statement::Match(expr, op, value) => {
+                let asked = lower::compare(table, expr, *op, value)?;
+                // The rule itself may have written what it asks for.
+                let is_open = has_written
+                    && asked
+                        .tests
+                        .iter()
+                        .any(|test| matches!(test.kind, TestKind::Number(..) | TestKind::Mark { .. }));
+                if is_open {
+                    let text = format!("{} in a rule that writes", lower::describe(expr));
+                    conditions.ask(TestKind::Unknowable(text));
+                } else {
+                    conditions = conditions.and(&asked);
+                }
+            }
+            Statement::Set(expr, words) => {
+                passed = Some(assign::text(expr, words));
+                // The kernel writes to headers that are there.
+                conditions = conditions.and(&lower::needs(core::slice::from_ref(expr)));
+                if let Some(write) = assign::write(expr, words)? {
+                    has_written = true;
+                    push(conditions.clone(), &Verdict::Continue, Vec::from([write]));
+                }
+            }
+            Statement::Unknowable(text) => conditions.ask(TestKind::Unknowable(text.clone())),
+            Statement::Passes(text) => passed = Some(text.clone()),
+            Statement::Queue => {
+                decides = true;
+                let mut accepted = conditions.clone();
+                accepted.ask(TestKind::Unknowable(String::from("queue accepts")));
+                push(accepted, &Verdict::Translate, Vec::new());
+                push(conditions.clone(), &Verdict::Drop, Vec::new());
+            }
+            Statement::MayTake(text) => {
+                decides = true;
+                let mut taken = conditions.clone();
+                taken.ask(TestKind::Unknowable(text.clone()));
+                push(taken, &Verdict::Drop, Vec::new());
+            }
+            Statement::Vmap(expr, value) => {
+                decides = true;
+                for (element, verdict) in lower::map(table, expr, value)? {
+                    push(conditions.and(&element), &verdict, Vec::new());
+                }
+            }
+            Statement::Verdict(verdict) => {
+                decides = true;
+                // An answer of one protocol asks for it.
+                match verdict {
+                    Verdict::Reject(4) => conditions.ask_protocol(&Ranges::exact(6)),
+                    Verdict::Reject(0x100..0x200) => {
+                        conditions.families = conditions.families.and(Families::V4);
+                    }
+                    Verdict::Reject(0x200..0x300) => {
+                        conditions.families = conditions.families.and(Families::V6);
+                    }
+                    _ => {}
+                }
+                push(conditions.clone(), verdict, Vec::new());
+            }
+            Statement::Wrong(error) => return Err(error.to_string()),
+        }
+    }
+    let note = (!decides).then(|| match passed {
+        Some(text) => format!("has no verdict, and '{text}' decides nothing"),
+        None => String::from("has no verdict"),
+    });
+    Ok((all, note))
+}
+
+/// Returns the chains that a chain reaches, itself first.
+fn reached(chains: &[Chain], start: usize) -> Vec<usize> {
+    let mut reached = Vec::from([start]);
+    let mut next = 0;
+    while let Some(&chain) = reached.get(next) {
+        next += 1;
+        for rule in &chains[chain].rules {
+            let (Target::Jump(name) | Target::Goto(name)) = &rule.target else { continue };
+            if let Some(to) =
+                chains.iter().position(|chain| chain.name == *name).filter(|to| !reached.contains(to))
+            {
+                reached.push(to);
+            }
+        }
+    }
+    reached
+}
+
+#[cfg(test)]
+mod tests;
