@@ -17,10 +17,10 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{is_help, show};
 
-const USAGE: &str = "usage: cargo xtask release [--target TRIPLE] [--program FILE] [--no-checks] [-o FOLDER]
+const USAGE: &str = "usage: cargo xtask release [--target TRIPLE] [--program FILE] [--no-checks]
 
   Runs the checks of a release, builds the command [target x86_64-unknown-linux-musl, a static program], and writes
-  to FOLDER [target/release-files] an archive, a .deb, a bill of materials (CycloneDX) and SHA256SUMS.
+  to target/release-files an archive, a .deb, a bill of materials (CycloneDX) and SHA256SUMS.
   As root it installs the .deb in an empty root and runs it there.
 
   --program     takes a program that was built for the target elsewhere
@@ -54,15 +54,14 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         return Ok(show(USAGE, arguments));
     }
     let (mut target, mut has_checks) = (String::from("x86_64-unknown-linux-musl"), true);
-    let (mut out, mut program) = (root.join("target/release-files"), None);
+    let (out, mut program) = (root.join("target/release-files"), None);
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "--no-checks" => has_checks = false,
-            "--target" | "--program" | "-o" => {
+            "--target" | "--program" => {
                 let value = words.next().with_context(|| format!("{word} needs a value\n{USAGE}"))?;
                 match word.as_str() {
-                    "-o" => out = root.join(value),
                     "--program" => program = Some(root.join(value)),
                     _ => target.clone_from(value),
                 }
@@ -143,9 +142,10 @@ mod tests {
 
     #[test]
     fn what_a_release_does_not_take_is_refused() {
-        for (words, said) in
-            [(&["--targets"][..], "release does not take '--targets'"), (&["-o"], "-o needs a value")]
-        {
+        for (words, said) in [
+            (&["--targets"][..], "release does not take '--targets'"),
+            (&["--target"], "--target needs a value"),
+        ] {
             let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
             let error = run(Path::new("."), &words).unwrap_err();
             assert!(error.to_string().starts_with(said), "{error}");

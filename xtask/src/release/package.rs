@@ -80,41 +80,16 @@ pub(super) fn archive(release: &Release<'_>) -> Result<String> {
     Ok(file)
 }
 
-/// Writes the Debian package and returns its name.
+/// Writes the Debian package, by cargo-deb and its table in the manifest of the command, and returns
+/// its name.
 pub(super) fn deb(release: &Release<'_>) -> Result<String> {
-    let architecture = match release.target.split('-').next() {
-        Some("x86_64") => "amd64",
-        Some("aarch64") => "arm64",
-        Some("i686") => "i386",
-        _ => anyhow::bail!("no Debian architecture is known for {}", release.target),
-    };
-    let size = Command::new("du").args(["-sk", "--apparent-size"]).arg(&release.tree).output()?;
-    let size = String::from_utf8(size.stdout)?;
-    let kilobytes = size.split_whitespace().next().context("du gives no size")?;
-    let control = control(release.version, architecture, kilobytes, &release.target);
-    put(&release.tree.join("DEBIAN/control"), control.as_bytes())?;
-    let file = format!("flowloom_{}-1_{architecture}.deb", release.version);
-    finish(
-        Command::new("dpkg-deb")
-            .args(["--build", "--root-owner-group", "-Zxz"])
-            .args([&release.tree, &release.out.join(&file)])
-            .env("SOURCE_DATE_EPOCH", time_of(release.root)?),
-    )?;
+    let file = format!("flowloom-{}.deb", release.target);
+    let mut deb = Command::new("cargo");
+    deb.current_dir(release.root).args(["deb", "--package", "flowloom-cli", "--no-build", "--no-strip"]);
+    deb.args(["--target", &release.target, "--output"]).arg(release.out.join(&file));
+    finish(deb.env("SOURCE_DATE_EPOCH", time_of(release.root)?))
+        .context("cargo deb makes the package: cargo install cargo-deb --locked")?;
     Ok(file)
-}
-
-/// Returns the text of a package's control file.
-fn control(version: &str, architecture: &str, kilobytes: &str, target: &str) -> String {
-    // A static program needs nothing else.
-    let depends = if target.ends_with("-musl") { "" } else { "Depends: libc6, libgcc-s1\n" };
-    format!(
-        "Package: flowloom\nVersion: {version}-1\nArchitecture: {architecture}\nSection: net\nPriority: optional\n\
-         Maintainer: The Flowloom developers <flowloom@localhost>\nInstalled-Size: {kilobytes}\n{depends}\
-         Description: flow records, protocol labels and firewall verdicts from packets\n \
-         Reads captures and interfaces, follows connections, and writes flow records as\n \
-         CSV, JSON, Parquet, Arrow, IPFIX and NetFlow. It names protocols, decides with\n \
-         firewall rules, and bridges two interfaces.\n"
-    )
 }
 
 /// Returns the time of the commit, in seconds: the time of every file.
@@ -122,17 +97,4 @@ fn time_of(root: &Path) -> Result<String> {
     let log = Command::new("git").current_dir(root).args(["log", "-1", "--format=%ct"]).output()?;
     ensure!(log.status.success(), "git cannot tell the time of the commit");
     Ok(String::from_utf8(log.stdout)?.trim().to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_static_program_depends_on_nothing() {
-        let text = control("1.2.3", "amd64", "7", "x86_64-unknown-linux-musl");
-        assert!(text.contains("\nVersion: 1.2.3-1\nArchitecture: amd64\n") && !text.contains("Depends"));
-        assert!(control("1.2.3", "amd64", "7", "x86_64-unknown-linux-gnu").contains("\nDepends: libc6"));
-        assert!(text.ends_with(".\n") && !text.contains("\n\n"), "{text}");
-    }
 }
