@@ -22,15 +22,19 @@ use flowloom_measure::{Elapsed, Rounds};
 use crate::goal::{Clock, JudgedReport, JudgedResult, JudgedRow};
 
 /// The size of the comparison.
-#[derive(Clone, Debug)]
+#[derive(clap::Args, Clone, Debug)]
 pub struct Options {
     /// Number of rounds.
+    #[arg(long, default_value_t = 15)]
     pub rounds: usize,
     /// Number of accesses of the generated trace.
+    #[arg(long, default_value_t = 4_000_000)]
     pub accesses: usize,
     /// A trace that replaces the generated one.
+    #[arg(long)]
     pub trace: Option<PathBuf>,
     /// A Python interpreter that has libCacheSim's package.
+    #[arg(long, default_value = "python3")]
     pub python: Option<PathBuf>,
 }
 

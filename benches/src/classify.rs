@@ -5,29 +5,36 @@ use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
 use flowloom::classifier::headers::{Traffic, headers};
-use flowloom::rules::load::{LoadLimits, classbench};
 use flowloom::classifier::synth::{self, Profile};
 use flowloom::classifier::{Algorithm, Classifier, ClassifierBuilder, KeyV4, Match, RuleSet};
 use flowloom::cpu::features::Isa;
+use flowloom::rules::load::{LoadLimits, classbench};
 use flowloom_measure::clock::thread_cpu_ns;
 use flowloom_measure::{RatioRow, ResultRow, Rounds, Samples};
 
 use crate::goal::{Clock, JudgedReport, JudgedResult, JudgedRow};
 
 /// Parameters of the comparison.
-#[derive(Clone, Debug)]
+#[derive(clap::Args, Clone, Debug)]
 pub struct Options {
     /// Number of rounds of each comparison.
+    #[arg(long, default_value_t = 15)]
     pub rounds: usize,
     /// Only sets whose name contains one of these; all sets if empty.
+    #[arg(long, value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Numbers of rules of the generated sets.
+    /// Numbers of rules of the generated sets; 0 generates none.
+    #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000])]
     pub sizes: Vec<usize>,
     /// Number of seeds per profile and size of the generated sets.
+    #[arg(long, default_value_t = 3)]
     pub seeds: u64,
     /// Number of headers per round.
+    #[arg(long, default_value_t = 65_536)]
     pub headers: usize,
-    /// Starts DPDK with this many megabytes; `None` omits it.
+    /// Starts DPDK with this many megabytes. By default those of reserved huge pages, or 2048 of
+    /// small pages, because 100,000 rules need about a gigabyte.
+    #[arg(long)]
     pub dpdk_megabytes: Option<u32>,
 }
 
@@ -83,7 +90,7 @@ fn sets(options: &Options, data: Option<&Path>) -> Result<Vec<(String, RuleSet)>
             }
         }
     }
-    for &size in &options.sizes {
+    for &size in options.sizes.iter().filter(|size| **size > 0) {
         for (kind, profile) in
             [("acl", Profile::Acl), ("fw", Profile::Firewall), ("ipc", Profile::PacketFilter)]
         {

@@ -1,4 +1,4 @@
-//! Benchmarks: the programs of `cargo xtask bench` and `peers`, and code that the criterion benches
+//! Benchmarks: the program of `cargo xtask peers`, and code that the criterion benches
 //! share.
 //!
 //! | module | holds |
@@ -19,6 +19,8 @@
 //! | [`peers`] | the rivals, a file each |
 //! | [`sharded`] | whole programs in all layouts, compared with two independent programs |
 //! | [`partitions`] | whether results depend on how threads divide an input |
+//! | [`pauses`] | the longest times of single operations of maps |
+//! | [`soak`] | the engine over very many packets |
 //! | [`replay`] | all of these in one interleaved run |
 
 pub use flowloom_measure::path::{input, looped, walk};
@@ -34,9 +36,11 @@ pub mod l7;
 pub mod libpcap;
 pub mod maps;
 pub mod partitions;
+pub mod pauses;
 pub mod peers;
 pub mod replay;
 pub mod ring;
 pub mod sharded;
+pub mod soak;
 pub mod tables;
 pub mod users;

@@ -43,13 +43,16 @@ const LONG_KEYS_MAX: u32 = 2_000_000;
 const FRAMES_MAX: u32 = 2_000_000;
 
 /// Parameters of the comparison.
-#[derive(Clone, Debug)]
+#[derive(clap::Args, Clone, Debug)]
 pub struct Options {
     /// Number of rounds of each comparison.
+    #[arg(long, default_value_t = 15)]
     pub rounds: usize,
     /// Numbers of flows.
+    #[arg(long, value_delimiter = ',', default_values_t = [65_536, 1_000_000, 8_000_000])]
     pub flows: Vec<u32>,
-    /// Starts DPDK with this many megabytes of reserved huge pages; `None` omits it.
+    /// Starts DPDK with this many megabytes [those of reserved huge pages].
+    #[arg(long)]
     pub dpdk_megabytes: Option<u32>,
 }
 

@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 
-use crate::bench::build;
+use crate::program::build;
 use crate::{is_help, show};
 
 const USAGE: &str = "usage: cargo xtask cluster [--captures N] [--packets N] [--seed N] [--python PROGRAM]

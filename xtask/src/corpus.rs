@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::bench::{build_in, has_libpcap};
+use crate::program::{build_in, has_libpcap};
 use crate::{is_help, show};
 
 const USAGE: &str = "usage: cargo xtask corpus FOLDER…

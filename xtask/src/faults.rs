@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::bench::debug_command;
+use crate::program::debug_command;
 use crate::{is_help, show};
 
 const USAGE: &str = "usage: cargo xtask faults [--runs N] [--seed S]

@@ -1,24 +1,22 @@
 //! Development tasks: `cargo xtask tidy` checks the project's rules, `cargo xtask ci` runs the same
 //! checks as CI, `cargo xtask bench` measures the published figures.
 
-mod bench;
 mod churn;
 mod ci;
 mod cluster;
 mod corpus;
-mod cuts;
 mod emulate;
 mod faults;
 mod figures;
 mod kernel;
 mod live;
-mod loader_arms;
 mod loom;
 mod matrix;
 mod owners;
 mod packaged;
 mod packages;
 mod peers;
+mod program;
 mod release;
 mod round_trips;
 mod sanitize;
@@ -61,10 +59,7 @@ const USAGE: &str = "usage: cargo xtask <verb>
   sanitize thread|address
            run the tests of crates with threads or unsafe code under a sanitizer (nightly)
   emulate aarch64|s390x
-           run the tests of the lower crates on another processor, by QEMU: emulate --help
-  loader-arms
-           delete each arm of the loaders of rules: files are refused or undecided, never otherwise
-           decided: loader-arms --help";
+           run the tests of the lower crates on another processor, by QEMU: emulate --help";
 
 fn main() -> ExitCode {
     match run(&std::env::args().skip(1).collect::<Vec<_>>()) {
@@ -95,17 +90,15 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "kernel" => kernel::run(&root, rest),
         "cluster" => cluster::run(&root, rest),
         "corpus" => corpus::run(&root, rest),
-        "cuts" => cuts::run(&root, rest),
         "faults" => faults::run(&root, rest),
         "soak" => soak::run(&root, rest),
-        "loader-arms" => loader_arms::run(&root, rest),
         "emulate" => emulate::run(&root, rest),
         "sanitize" => sanitize::run(&root, rest),
         "round-trips" => round_trips::run(&root, rest),
         "shuttle" => shuttle::run(&root, rest),
         "owners" => owners::run(&root, rest),
-        "peers" => peers::run(&root, rest),
-        "bench" => bench::run(&root, rest),
+        "peers" | "bench" => peers::run(&root, rest),
+        "cuts" => peers::run(&root, arguments),
         _ if is_help(arguments) => Ok(show(USAGE, arguments)),
         _ => bail!("unknown verb '{verb}'\n{USAGE}"),
     }
@@ -147,15 +140,11 @@ mod tests {
             "loom ",
             "matrix ",
             "corpus ",
-            "cuts ",
             "soak ",
             "owners ",
-            "loader-arms ",
             "emulate ",
             "sanitize ",
             "shuttle ",
-            "peers ",
-            "bench ",
             "figures ",
             "packages ",
             "round-trips ",
@@ -166,9 +155,7 @@ mod tests {
         {
             assert_eq!(run(&words(&asked)).unwrap(), ExitCode::SUCCESS, "{asked}");
         }
-        for asked in ["peers l7 --rounds 3 --help", "bench replay -h", "emulate s390x -h"] {
-            assert_eq!(run(&words(asked)).unwrap(), ExitCode::SUCCESS, "{asked}");
-        }
+        assert_eq!(run(&words("emulate s390x -h")).unwrap(), ExitCode::SUCCESS);
         assert!(!is_help(&words("thread -- --help")), "that is for the test program");
     }
 
@@ -179,7 +166,7 @@ mod tests {
         {
             assert!(run(&words(asked)).unwrap_err().to_string().starts_with(said), "{asked}");
         }
-        for asked in ["", "bench", "corpus", "peers", "sanitize", "emulate"] {
+        for asked in ["", "corpus", "sanitize", "emulate"] {
             assert_eq!(run(&words(asked)).unwrap(), ExitCode::from(2), "{asked}");
         }
     }

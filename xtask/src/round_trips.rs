@@ -8,9 +8,9 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::bench::debug_command;
 use crate::cluster::environment;
 use crate::corpus::collect;
+use crate::program::debug_command;
 use crate::{is_help, show};
 
 const USAGE: &str = "usage: cargo xtask round-trips [FOLDER…] [--flowloom PROGRAM] [--python PROGRAM] [--no-nfstream]

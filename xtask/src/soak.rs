@@ -1,14 +1,14 @@
 //! `cargo xtask soak`: runs the engine for a very long time and monitors its memory.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::bench::build;
 use crate::churn::Churn;
-use crate::{is_help, show};
+use crate::program::build;
+use crate::{is_help, peers, show};
 
 const USAGE: &str = "usage: cargo xtask soak [--packets N] [--flows N] [--round N]
        cargo xtask soak --churn RECORDS [--warm SECONDS] [--flowloom PROGRAM]
@@ -30,12 +30,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     if arguments.iter().any(|word| word == "--churn") {
         return churn(root, arguments);
     }
-    let program = build(root, &["-p", "flowloom-benches", "--bin", "soak"])?;
-    let status = Command::new(&program)
-        .args(arguments)
-        .status()
-        .with_context(|| format!("{} cannot be run", program.display()))?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    peers::run(root, &[&[String::from("soak")], arguments].concat())
 }
 
 fn churn(root: &Path, arguments: &[String]) -> Result<ExitCode> {

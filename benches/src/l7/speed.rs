@@ -21,11 +21,13 @@ use crate::goal::{Clock, JudgedReport, JudgedResult, JudgedRow};
 use crate::peers::vectorscan::Vectorscan;
 
 /// The size of the comparison.
-#[derive(Clone, Debug)]
+#[derive(clap::Args, Clone, Debug)]
 pub struct Options {
     /// Number of rounds.
+    #[arg(long, default_value_t = 15)]
     pub rounds: usize,
-    /// Captures, or directories of captures.
+    /// Captures, or directories of captures [`pcaps` below `FLOWLOOM_DATA`].
+    #[arg(long = "capture", value_name = "PATH")]
     pub captures: Vec<PathBuf>,
 }
 

@@ -33,15 +33,19 @@ pub const CUTS: u64 = 2_000_000;
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
 /// Options of the check.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(clap::Args, Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Minimum number of cuts.
+    #[arg(long, default_value_t = CUTS)]
     pub cuts: u64,
     /// Seed of the first case; each following case uses the next seed.
+    #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// A capture, or a directory of captures. With `None`, all captures are generated.
+    #[arg(long)]
     pub captures: Option<PathBuf>,
     /// Larger captures are omitted. Compressed captures count with their unpacked size.
+    #[arg(skip = u64::MAX)]
     pub capture_bytes_max: u64,
 }
 

@@ -34,7 +34,7 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::bench::debug_command;
+use crate::program::debug_command;
 use crate::{is_help, show};
 use counters::{Counted, Counters};
 use draw::Draw;
@@ -102,14 +102,6 @@ impl Loader {
             Self::Nft => &[Family::V4, Family::V6],
         }
     }
-}
-
-/// Returns a random file by its number, for other tools than the kernel.
-pub(crate) fn random_file(seed: u64, file: u64) -> String {
-    let mut draw = Draw::new(seed.wrapping_mul(1_000_003).wrapping_add(file));
-    let mut features = Features::draw(&mut draw);
-    features.sets = false;
-    drawn(&mut draw, LOADERS[(file % LOADERS.len() as u64) as usize], features)
 }
 
 /// Returns a random file for a loader.

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::network::{BRIDGE, CLIENT, Network, PORTS, SERVER, SERVER_V4, SERVER_V6};
 use super::{finish, ip, signal};
-use crate::bench::debug_command;
+use crate::program::debug_command;
 
 /// A port that the rules permit, and one that they deny.
 const OPEN: &str = "80";

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::network::{BRIDGE, Network, PORTS, Running, SERVER, SERVER_V4};
 use super::{finish, ip, signal};
-use crate::bench::debug_command;
+use crate::program::debug_command;
 
 /// Time limit for events that should happen soon.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::{finish, ip, signal};
-use crate::bench::{build_in, debug_command, has_libpcap};
+use crate::program::{build_in, debug_command, has_libpcap};
 
 /// Name of the network namespace; an existing one with this name is removed.
 const NETWORK: &str = "flowloom-live";

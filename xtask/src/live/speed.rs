@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::network::{BRIDGE, CLIENT, Network, PORTS, Running, SERVER, SERVER_V4};
 use super::{finish, ip};
-use crate::bench::build;
+use crate::program::build;
 
 const ROUNDS: usize = 3;
 /// Seconds of each load.

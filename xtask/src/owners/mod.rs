@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::bench::debug_command;
+use crate::program::debug_command;
 use crate::{is_help, show};
 
 const USAGE: &str = "usage: cargo xtask owners FOLDER… [--flowloom PROGRAM]

@@ -1,5 +1,4 @@
-//! Runs the engine for a very large number of packets and monitors its memory; `cargo xtask soak`
-//! builds and runs it.
+//! Runs the engine for a very large number of packets and monitors its memory.
 //!
 //! The run repeats the packets of one capture as the same flows. Therefore all memory that may grow
 //! has grown after the first round, and every flow's counters are known: those of one round times
@@ -7,21 +6,32 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use crate::input::CaptureFile;
+use crate::looped::count;
 use flowloom::apps::TcpTracker;
-use flowloom::engine::{Control, Cores, EngineConfig, FlowState, Layout, RunReport, run};
+use flowloom::engine::{self, Control, Cores, EngineConfig, FlowState, Layout, RunReport};
 use flowloom::flow_key::FlowKey;
 use flowloom::flow_table::{LineHash, LineHashConfig};
 use flowloom::packet::{Fill, PacketBatch, PacketSource, SourceError};
 use flowloom::record::Value;
 use flowloom::scheduler::{DirectHash, WorkerCount};
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
-use flowloom_benches::input::CaptureFile;
-use flowloom_benches::looped::count;
 
-const USAGE: &str = "usage: soak [--packets N] [--flows N] [--round N]";
+/// The length of the run.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Packets of the whole run.
+    #[arg(long, default_value_t = 1_000_000_000)]
+    packets: u64,
+    /// Flows of the generated mixture.
+    #[arg(long, default_value_t = 20_000)]
+    flows: u32,
+    /// Packets of the mixture, which the run repeats.
+    #[arg(long, default_value_t = 400_000)]
+    round: u64,
+}
 
 /// Allowed growth of memory after the warm-up, in bytes.
 const GROWTH_BYTES_MAX: u64 = 1 << 20;
@@ -112,8 +122,8 @@ fn watched(
     let control = Control::default();
     let mut memory = Memory { least: u64::MAX, ..Memory::default() };
     let report = std::thread::scope(|scope| {
-        let running =
-            scope.spawn(|| run(&config, &mut source, &mut placement, table, |_| TcpTracker, &control));
+        let running = scope
+            .spawn(|| engine::run(&config, &mut source, &mut placement, table, |_| TcpTracker, &control));
         while !running.is_finished() {
             std::thread::sleep(LOOK);
             // At the end, the run collects results, which takes additional memory.
@@ -166,33 +176,17 @@ fn soak(path: &Path, rounds: u32, flows: u32, mode: Layout) -> Result<String, St
     Ok(line)
 }
 
-fn start(mut words: impl Iterator<Item = String>) -> Result<(), String> {
-    let (mut packets, mut flows, mut round) = (1_000_000_000_u64, 20_000_u32, 400_000_u64);
-    while let Some(word) = words.next() {
-        let value = words.next().ok_or_else(|| USAGE.to_owned())?;
-        let number: u64 =
-            value.parse().map_err(|_| format!("{word} takes a number, not '{value}'\n{USAGE}"))?;
-        match word.as_str() {
-            "--packets" => packets = number,
-            "--round" => round = number.max(1),
-            "--flows" => flows = u32::try_from(number).map_err(|error| error.to_string())?,
-            _ => return Err(format!("unknown option '{word}'\n{USAGE}")),
-        }
-    }
+/// Runs two layouts, and prints what they did.
+///
+/// # Errors
+///
+/// Returns an error if a counter is wrong, or memory grows.
+pub fn run(options: &Options) -> Result<(), String> {
+    let (flows, round) = (options.flows, options.round.max(1));
     let capture = CaptureFile::generate(round, u64::from(flows)).map_err(|error| error.to_string())?;
-    let rounds = u32::try_from(packets.div_ceil(round)).map_err(|error| error.to_string())?;
+    let rounds = u32::try_from(options.packets.div_ceil(round)).map_err(|error| error.to_string())?;
     for mode in [Layout::Inline, Layout::Pipeline { workers: 2 }] {
         eprintln!("{}", soak(capture.path(), rounds, flows, mode)?);
     }
     Ok(())
-}
-
-fn main() -> ExitCode {
-    match start(std::env::args().skip(1)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
 }

@@ -1,11 +1,9 @@
-//! Times every operation of maps while they grow to many flows and shrink again; `cargo xtask peers
-//! pauses` builds and runs it.
+//! Times every operation of maps while they grow to many flows and shrink again.
 //!
 //! The operations are the same in each round, and the shortest time of each operation over all
 //! rounds counts: a pause of the machine hits another operation in each round, a pause of the map
 //! the same one.
 
-use std::process::ExitCode;
 use std::time::Instant;
 
 use dashmap::DashMap;
@@ -13,8 +11,6 @@ use flowloom::flow_key::hash::fold::split_mix;
 use flowloom::flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable, Handle};
 use flowloom::flow_table::{FlowMap, KeyedState};
 use foldhash::fast::FixedState;
-
-const USAGE: &str = "usage: pauses [--rounds N] [--flows N]";
 
 /// Flows that stay, as a share of all.
 const STAY: u64 = 10;
@@ -25,37 +21,12 @@ const GOAL_NS: u32 = 10_000;
 type Key = [u64; 2];
 type State = [u64; 4];
 
-fn main() -> ExitCode {
-    match start(std::env::args().skip(1)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
-    }
-}
-
-fn start(mut words: impl Iterator<Item = String>) -> Result<(), String> {
-    let (mut rounds, mut flows) = (3, 10_000_000);
-    while let Some(word) = words.next() {
-        let Some(value) = words.next() else { return Err(USAGE.to_owned()) };
-        let number = match value.parse::<u32>() {
-            Ok(number) if number > 0 => number,
-            _ => return Err(format!("{word} takes a positive number, not '{value}'\n{USAGE}")),
-        };
-        match word.as_str() {
-            "--rounds" => rounds = number,
-            "--flows" => flows = number,
-            // Given by `cargo xtask peers`.
-            "--git" | "--rustc" => {}
-            _ => return Err(format!("unknown option '{word}'\n{USAGE}")),
-        }
-    }
+/// Times all maps, and prints a table.
+pub fn run(rounds: u32, flows: u32) {
     say("map", "phase", &["p50", "p99", "p99.99", "max", "> 10 µs", "max of one round"].map(String::from));
     for (name, with) in MAPS {
         time(name, with, flows, rounds);
     }
-    Ok(())
 }
 
 #[expect(clippy::print_stdout, reason = "the result")]
