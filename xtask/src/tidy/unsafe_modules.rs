@@ -12,8 +12,8 @@ const MODULES: [&str; 11] = [
     "crates/flow-table/tests/allocations.rs",
     "crates/classifier/src/arch/",
     "crates/io/src/sys/",
-    "crates/traffic/src/capture/bus_error.rs",
-    "crates/traffic/src/capture/map.rs",
+    "crates/traffic/src/capture/file/bus_error.rs",
+    "crates/traffic/src/capture/file/map.rs",
     "benches/src/peers/",
     "integrations/dpdk/src/sys.rs",
 ];

@@ -2,7 +2,10 @@
 //!
 //! ```text
 //!  path, "-" or directory
-//!    └─ set      which files, in which order, how often
+//!    └─ set/     which files, in which order, how often
+//!        ├─ merge    several files by time, one packet at a time or in long runs
+//!        └─ overlap  whether files overlap in time
+//!    └─ file/    one file
 //!        └─ open     recognises the format by the content
 //!            ├─ mapped   plain file, walked in place, also while another process cuts it
 //!            │   ├─ map         the mapping
@@ -13,67 +16,43 @@
 //!            └─ stream   pipe, gzip, zstd, xz, lz4: pieces that are walked in place
 //!                ├─ feed     reads pieces, from files on a thread of its own
 //!                └─ unpack   decompression under a byte and a ratio limit
-//!        └─ walk     finds the records in either case
-//!            ├─ ahead    prefetches the lines ahead of the walk
-//!            ├─ stop     why a walk stopped
-//!            ├─ pcap     classic records
-//!            └─ pcapng   blocks, sections, interfaces
-//!    └─ detail_reader  the same captures again, for names, comments and flags of packets
-//!        └─ details    what a walk notes besides packets
-//!    └─ merge    several files by time, one packet at a time or in long runs
-//!    └─ parts    the same set in parts, for several threads
+//!    └─ walk/    finds the records in either case
+//!        ├─ ahead    prefetches the lines ahead of the walk
+//!        ├─ stop     why a walk stopped
+//!        ├─ pcap     classic records
+//!        └─ pcapng   blocks, sections, interfaces
+//!    └─ parts/   the same set in parts, for several threads
 //!        ├─ plan     the files and the beginnings of the parts
 //!        ├─ boundary finds the beginning of a record from any offset
 //!        ├─ part     one part as a source
-//!        ├─ overlap  whether files overlap in time
 //!        └─ confirm  combines the results of the parts
+//!    └─ details/ what a walk notes besides packets
+//!        └─ detail_reader  the same captures again, for names, comments and flags of packets
 //! ```
 
-mod ahead;
-pub mod annotations;
-mod background;
-mod boundary;
-#[cfg(target_os = "linux")]
-mod bus_error;
-mod confirm;
-mod copies;
-mod detail_reader;
 mod details;
 pub mod error;
-mod feed;
-mod feed_thread;
+mod file;
 mod format;
-mod gzip;
-mod links;
-mod losses;
-mod map;
-mod mapped;
-mod members;
-mod merge;
 pub mod notice;
-mod open;
-mod opening;
-mod overlap;
-mod part;
 pub mod parts;
-mod patient;
-mod pcap;
-mod pcap_state;
-mod pcapng;
-mod plan;
-#[cfg(target_os = "linux")]
-mod read_ahead;
-mod reopened;
-pub mod segment;
 mod set;
-mod set_options;
-mod set_progress;
-mod stop;
-mod stream;
-mod summary;
-pub mod unpack;
-mod variant;
 mod walk;
+
+pub use details::annotations;
+pub use file::unpack;
+pub use parts::segment;
+
+use details::{detail_reader, losses};
+use file::{
+    background, copies, feed, feed_thread, gzip, map, mapped, members, open, opening, patient, reopened,
+    stream, variant,
+};
+#[cfg(target_os = "linux")]
+use file::{bus_error, read_ahead};
+use parts::{boundary, confirm, part, plan};
+use set::{merge, overlap, set_options, set_progress, summary};
+use walk::{ahead, links, pcap, pcap_state, pcapng, stop};
 
 pub use annotations::Annotations;
 pub use confirm::SetSummary;
