@@ -1,5 +1,4 @@
-//! Times this project beside its peers, and checks itself over long runs; `cargo xtask peers` builds
-//! and runs it.
+//! Times this project beside its peers, and checks itself over long runs: `cargo xtask peers`.
 #![expect(clippy::doc_markdown, reason = "the comments are the help")]
 
 use std::io::Write;

@@ -1,8 +1,8 @@
 //! The bill of materials: every crate in the program, with version, licence, checksum and
 //! dependencies, in the JSON of `CycloneDX` 1.5.
 //!
-//! `cargo tree` tells which crates are linked. cargo-cyclonedx 0.5.9 takes the features of the whole
-//! workspace and lists crates that only tests use.
+//! `cargo tree` tells which crates are linked. cargo-cyclonedx 0.5.9 takes the features of the
+//! whole workspace and lists crates that only tests use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

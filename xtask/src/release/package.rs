@@ -80,8 +80,8 @@ pub(super) fn archive(release: &Release<'_>) -> Result<String> {
     Ok(file)
 }
 
-/// Writes the Debian package, by cargo-deb and its table in the manifest of the command, and returns
-/// its name.
+/// Writes the Debian package, by cargo-deb and its table in the manifest of the command, and
+/// returns its name.
 pub(super) fn deb(release: &Release<'_>) -> Result<String> {
     let file = format!("flowloom-{}.deb", release.target);
     let mut deb = Command::new("cargo");
