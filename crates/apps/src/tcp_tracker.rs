@@ -3,6 +3,7 @@
 
 use flowloom_engine::{App, Composed, FlowState, Verdict};
 use flowloom_flow_key::Direction::{self, HighToLow, LowToHigh};
+use flowloom_flow_key::protocol::TCP;
 use flowloom_packet::PacketView;
 use flowloom_record::{Column, Kind, Value, Word, element};
 
@@ -15,7 +16,6 @@ const FIN: u16 = 1;
 const SYN: u16 = 2;
 const RST: u16 = 4;
 const ACK: u16 = 16;
-const TCP: u8 = 6;
 const SYN_ACK_FIN_FLAGS: u16 = SYN | ACK | FIN;
 
 /// The state of a TCP connection.

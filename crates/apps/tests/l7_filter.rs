@@ -7,11 +7,10 @@ use flowloom_dpi::load::parse_own;
 use flowloom_engine::record::Value;
 use flowloom_engine::{App as _, FlowState as _, Verdict};
 use flowloom_flow_key::FlowKey;
+use flowloom_flow_key::protocol::{TCP, UDP};
 use flowloom_packet::{Headers, PacketView};
 use proptest::prelude::*;
 
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 const SYN: u8 = 2;
 const ACK: u8 = 16;
 

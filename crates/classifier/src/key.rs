@@ -246,24 +246,17 @@ impl From<KeyV6> for AnyKey {
     }
 }
 
-/// Protocols whose headers begin with two ports: TCP, UDP, DCCP, SCTP and UDP-Lite.
-pub const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
-
-/// Returns whether a protocol's header begins with two ports.
-#[inline]
-#[must_use]
-pub const fn has_ports(protocol: u8) -> bool {
-    matches!(protocol, 6 | 17 | 33 | 132 | 136)
-}
-
 impl From<&FiveTuple> for AnyKey {
     /// Protocols without ports have none in the key, including ICMP, whose tuple contains an
     /// identifier there. A tuple of two families cannot come from a packet; its IPv4 side becomes
     /// an IPv4-mapped address.
     fn from(tuple: &FiveTuple) -> Self {
         use core::net::IpAddr;
-        let ports =
-            if has_ports(tuple.protocol) { (tuple.source_port, tuple.destination_port) } else { (0, 0) };
+        let ports = if flowloom_flow_key::protocol::has_ports(tuple.protocol) {
+            (tuple.source_port, tuple.destination_port)
+        } else {
+            (0, 0)
+        };
         let wide = |address: IpAddr| match address {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
             IpAddr::V6(v6) => v6.to_bits(),

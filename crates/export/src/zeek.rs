@@ -1,5 +1,6 @@
 //! Zeek's `conn.log`.
 
+use flowloom_flow_key::protocol::{TCP, UDP};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -10,8 +11,6 @@ use crate::RecordWriter;
 use crate::flow_columns::{Flow, FlowColumns, MissingColumns};
 use crate::service::Service;
 
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 const FIN: u16 = 1;
 const SYN: u16 = 2;
 const RST: u16 = 4;

@@ -485,7 +485,7 @@ impl Parser {
     fn port(&mut self) -> Result<u16, FilterError> {
         let port = match self.peek() {
             Some(&Token::Number(number)) => u16::try_from(number).ok(),
-            Some(Token::Word { text, .. }) => names::port(text),
+            Some(Token::Word { text, .. }) => flowloom_flow_key::protocol::service(text),
             _ => None,
         };
         let port =
@@ -497,7 +497,7 @@ impl Parser {
     fn port_range(&mut self) -> Result<(u16, u16), FilterError> {
         // Names of services may have hyphens: `http-https` is one word.
         if let Some(Token::Word { text, .. }) = self.peek()
-            && names::port(text).is_none()
+            && flowloom_flow_key::protocol::service(text).is_none()
             && let Some((first, last)) = text.split_once('-')
             && let (Some(first), Some(last)) = (of_text(first), of_text(last))
         {
@@ -519,7 +519,7 @@ impl Parser {
         let number = match (self.peek(), of) {
             (Some(&Token::Number(number)), _) => Some(number),
             (Some(Token::Word { text, .. }), NumberOf::Ether) => names::ether_type(text).map(u32::from),
-            (Some(Token::Word { text, .. }), _) => names::protocol(text).map(u32::from),
+            (Some(Token::Word { text, .. }), _) => flowloom_flow_key::protocol::number(text).map(u32::from),
             _ => None,
         };
         let max = if of == NumberOf::Ether { 0xFFFF } else { 0xFF };
@@ -610,7 +610,8 @@ impl Parser {
 }
 
 fn of_text(text: &str) -> Option<u16> {
-    names::port(text).or_else(|| number(text).and_then(|number| u16::try_from(number).ok()))
+    flowloom_flow_key::protocol::service(text)
+        .or_else(|| number(text).and_then(|number| u16::try_from(number).ok()))
 }
 
 fn ports(qualifiers: Qualifiers, first: u16, last: u16, at: usize) -> Result<Kind, FilterError> {

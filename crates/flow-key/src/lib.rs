@@ -33,6 +33,7 @@ pub mod flow_hash;
 pub mod flow_key;
 pub mod hash;
 pub mod keyed;
+pub mod protocol;
 #[cfg(feature = "proptest")]
 pub mod strategies;
 

@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, reason = "an example says what it found")]
 #![expect(clippy::cast_possible_truncation, reason = "the packets are short")]
 
+use flowloom::flow_key::protocol::{TCP, UDP};
 use std::collections::BTreeMap;
 
 use flowloom::apps::{L7Options, L7Plan};
@@ -10,9 +11,6 @@ use flowloom::engine::{Control, EngineConfig, Layout, run};
 use flowloom::flow_table::{LineHash, LineHashConfig};
 use flowloom::scheduler::{DirectHash, WorkerCount};
 use flowloom::traffic::synth::{Generate, Generated, Meta};
-
-const UDP: u8 = 17;
-const TCP: u8 = 6;
 
 /// What connections say first: protocol, port of the server, request, answer.
 const TALKS: [(u8, u16, &[u8], &[u8]); 3] = [

@@ -123,7 +123,7 @@ impl EncapsulationCounts {
         decoded: Result<&Headers, &DropReason>,
     ) {
         const ETHERNET_BYTES: u32 = 14;
-        const TCP: u8 = 6;
+        use flowloom_flow_key::protocol::TCP;
         if let Err(reason) = decoded {
             self.no_key.entry(*reason).or_default().count(number);
         }

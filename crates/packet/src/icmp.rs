@@ -10,12 +10,8 @@
 //! [`FlowKey::message`] contains the type (high byte) and code of the message, or for a query the
 //! type of the request; [`FlowKey::asked`] its direction.
 
+pub use flowloom_flow_key::protocol::{ICMP, ICMPV6};
 use flowloom_flow_key::{Direction, FlowKey};
-
-/// The protocol number of ICMP for IPv4.
-pub const ICMP: u8 = 1;
-/// The protocol number of ICMP for IPv6.
-pub const ICMPV6: u8 = 58;
 
 /// A type that another answers.
 struct Query {

@@ -6,12 +6,12 @@
 #![expect(clippy::cast_possible_truncation, reason = "flags of a reset, and lengths of one packet")]
 
 use flowloom_flow_key::IpFamily;
+use flowloom_flow_key::protocol::TCP;
 
 use crate::checksum::internet_checksum;
 use crate::icmp::{ICMP, ICMPV6};
 use crate::view::Headers;
 
-const TCP: u8 = 6;
 const SYN_FIN: [(u16, u32); 2] = [(2, 1), (1, 1)];
 const RST: u16 = 4;
 const ACK: u16 = 16;

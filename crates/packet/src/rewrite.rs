@@ -7,6 +7,7 @@
 //!                                                                 of both in what is quoted
 //! ```
 
+use flowloom_flow_key::protocol::{DCCP, ROUTING, TCP, UDP, UDPLITE};
 use std::net::IpAddr;
 
 use flowloom_flow_key::IpFamily;
@@ -16,11 +17,6 @@ use crate::icmp::{ICMP, ICMPV6};
 use crate::refusal::follows_ethernet;
 use crate::view::Headers;
 
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const DCCP: u8 = 33;
-const ROUTING: u8 = 43;
-const UDP_LITE: u8 = 136;
 /// Bytes of an ICMP error before the quoted packet.
 const ERROR_BYTES: usize = 8;
 
@@ -218,7 +214,7 @@ impl Packet {
                 let next = header[6];
                 // The checksum covers the last destination of a route, which is not this one.
                 let is_routed = next == ROUTING || next == 0 && header.get(40) == Some(&ROUTING);
-                let is_direct = matches!(next, TCP | UDP | ICMPV6 | UDP_LITE | DCCP);
+                let is_direct = matches!(next, TCP | UDP | ICMPV6 | UDPLITE | DCCP);
                 let transport = is_direct.then_some(at + 40);
                 (!is_routed).then_some(Self { at, is_v4: false, protocol: next, transport })
             }
@@ -251,7 +247,7 @@ fn ports_and_sum(frame: &[u8], protocol: u8, at: usize) -> Option<(PortPlaces, O
     Some(match protocol {
         TCP => (both, sum(16, SumKind::Complete)),
         UDP => (both, sum(6, SumKind::Udp)),
-        UDP_LITE | DCCP => (both, sum(6, SumKind::Complete)),
+        UDPLITE | DCCP => (both, sum(6, SumKind::Complete)),
         ICMP | ICMPV6 => {
             let identifier = Some(at + 4);
             let places = match (protocol, *frame.get(at)?) {

@@ -1,16 +1,13 @@
 //! Strategies that generate frames for property tests, with the results that a decoder must return.
 
 use flowloom_flow_key::FiveTuple;
+use flowloom_flow_key::protocol::{FRAGMENT, SCTP, TCP, UDP};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::link::LinkType;
 
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const SCTP: u8 = 132;
 const ICMP: [u8; 2] = [1, 58];
-const FRAGMENT: u8 = 44;
 
 /// A valid frame, and the expected headers.
 #[derive(Clone, Debug)]

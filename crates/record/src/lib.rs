@@ -44,8 +44,9 @@ pub use column::{Column, Kind, Word};
 pub use community_id::CommunityId;
 pub use element::{Element, ElementType};
 pub use flowloom_flow_key as flow_key;
+pub use flowloom_flow_key::protocol::name as protocol_name;
 pub use group::{Group, GroupSet};
-pub use protocol::{PROTOCOL_NAMES, protocol_name};
+pub use protocol::PROTOCOL_NAMES;
 pub use schema::{Row, Schema, SchemaColumn, UnknownColumn, advice, nearest_first};
 pub use value::{NO_MEMORY, Value};
 

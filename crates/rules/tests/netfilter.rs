@@ -4,14 +4,12 @@
 
 use flowloom_classifier::analysis::Oddity;
 use flowloom_classifier::{Action, FiveTuple};
+use flowloom_flow_key::protocol::{TCP, UDP};
 use flowloom_rules::firewall::{
     Assume, CompareDefaults, ConnectionState, Families, Fragment, Packet, Policy, Truth,
 };
 use flowloom_rules::load::{Form, LoadErrors, LoadLimits, LoadOptions, load, toml};
 use flowloom_rules::write;
-
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 
 fn read(text: &str, chain: &str) -> Result<Policy, LoadErrors> {
     let options = LoadOptions { chain: Some(chain.to_owned()), ..LoadOptions::default() };

@@ -1,14 +1,13 @@
 //! Converts packets of a capture to accesses: which end is the client, and its key.
 
 use core::net::IpAddr;
+pub use flowloom_flow_key::protocol::TCP;
 
 use flowloom_flow_key::hash::fold::fold;
 use flowloom_flow_key::{Direction, FlowKey};
 
 use crate::access::Access;
 
-/// TCP's number in IP headers.
-pub const TCP: u8 = 6;
 const FIN: u16 = 1;
 const SYN: u16 = 2;
 const RST: u16 = 4;

@@ -2,18 +2,13 @@
 //!
 //! Specification: <https://github.com/corelight/community-id-spec>, version 1, seed 0.
 
+use flowloom_flow_key::protocol::{ICMP, ICMPV6, SCTP, TCP, UDP};
 use std::net::IpAddr;
 
 use flowloom_record::CommunityId;
 use sha1::{Digest, Sha1};
 
 use super::AccountingRecord;
-
-const ICMP: u8 = 1;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ICMPV6: u8 = 58;
-const SCTP: u8 = 132;
 
 /// Pairs of ICMP messages that answer each other, according to the specification.
 const PAIRS_V4: [(u8, u8); 5] = [(8, 0), (13, 14), (15, 16), (10, 9), (17, 18)];

@@ -1,12 +1,11 @@
 //! The endpoint that is the source of a flow, and how it was determined.
 
 use flowloom_flow_key::Direction;
+use flowloom_flow_key::protocol::TCP;
 use flowloom_packet::PacketView;
 use flowloom_record::Word;
 
 use super::connection::{ACK, FIN, RST, SYN};
-
-const TCP: u8 = 6;
 
 /// How the source of a record was determined. The source is the same in all records of a
 /// connection.

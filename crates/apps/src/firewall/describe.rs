@@ -1,11 +1,9 @@
 //! Converts a decoded packet to the packet type of policies.
 
+use flowloom_flow_key::protocol::AUTHENTICATION;
 use flowloom_flow_key::{FiveTuple, IpFamily};
 use flowloom_packet::{PacketView, icmp};
 use flowloom_rules::firewall::{Fragment, Packet};
-
-/// The IP authentication header.
-const AUTHENTICATION: u8 = 51;
 
 /// Returns the fields of a packet on which rules match, except interfaces and the connection's
 /// state.
@@ -109,7 +107,7 @@ fn ether_type(view: &PacketView<'_>, offset: usize) -> Option<u16> {
 /// Returns whether a fragment header before the transport header has the "more fragments" flag.
 fn is_first_of_v6(view: &PacketView<'_>) -> bool {
     const HEADER_BYTES: usize = 40;
-    const FRAGMENT: u8 = 44;
+    use flowloom_flow_key::protocol::FRAGMENT;
     /// Maximum number of extension headers that are searched, which is also the decoder's limit.
     const EXTENSIONS_MAX: usize = 8;
     let start = view.headers.network_offset as usize;

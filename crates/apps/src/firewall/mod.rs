@@ -42,6 +42,7 @@ mod rules;
 mod tally;
 mod tcp_tracker;
 
+use flowloom_flow_key::protocol::TCP;
 use std::sync::Arc;
 
 use flowloom_engine::{App, Verdict};
@@ -62,7 +63,6 @@ const FIN: u16 = 1;
 const SYN: u16 = 2;
 const RST: u16 = 4;
 const ACK: u16 = 16;
-const TCP: u8 = 6;
 
 /// How the firewall judges flows and packets.
 ///

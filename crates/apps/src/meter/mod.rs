@@ -19,6 +19,7 @@
 mod flow;
 
 use flowloom_engine::{App, Verdict};
+use flowloom_flow_key::protocol::TCP;
 use flowloom_packet::PacketView;
 use flowloom_record::{Group, GroupSet};
 
@@ -31,8 +32,6 @@ use crate::l7_filter::{L7Filter, L7Flow};
 
 use flow::{Part, Payload, Statistics, Transport};
 
-/// The number of the IP protocol TCP.
-const TCP: u8 = 6;
 /// Bytes that an allocator takes in addition to those of a block.
 const ALLOCATION_BYTES: usize = 16;
 

@@ -1,6 +1,7 @@
 //! The fast path for the usual packet: Ethernet, at most one VLAN tag, IP without options, TCP or
 //! UDP, unfragmented, with all headers captured. The layers decode all other packets.
 
+use flowloom_flow_key::protocol::{TCP, UDP};
 use flowloom_flow_key::{Direction, FlowKey};
 
 use super::ethernet::{IPV4, IPV6};
@@ -11,8 +12,6 @@ const ETHERNET_BYTES: usize = 14;
 const TAG_BYTES: usize = 4;
 const IPV4_AND_TCP_BYTES: usize = 40;
 const VLAN: u16 = 0x8100;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 
 /// Returns the headers of a usual packet, or `None` for other packets.
 #[inline(always)]

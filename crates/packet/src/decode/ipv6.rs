@@ -1,6 +1,7 @@
 //! IPv6 with its chain of extension headers.
 
 use flowloom_flow_key::FlowKey;
+use flowloom_flow_key::protocol::{FRAGMENT, NO_NEXT_HEADER};
 
 use super::layers::{Decoded, Layers};
 use super::table::AUTHENTICATION;
@@ -9,9 +10,6 @@ use crate::drop_reason::DropReason;
 
 const HEADER_BYTES: usize = 40;
 const CUT: DropReason = DropReason::TruncatedIpv6;
-
-const FRAGMENT: u8 = 44;
-const NO_NEXT_HEADER: u8 = 59;
 
 impl Layers<'_> {
     /// Decodes from an IPv6 header on.

@@ -5,8 +5,8 @@ use super::layers::{Decoded, Layers};
 use super::table::{self, AUTHENTICATION};
 use super::transport::Network;
 use crate::drop_reason::DropReason;
+pub(super) use flowloom_flow_key::protocol::ESP;
 
-pub(super) const ENCAPSULATION: u8 = 50;
 /// Maximum number of consecutive authentication headers that the decoder follows.
 const AUTHENTICATIONS_MAX: usize = 8;
 const ESP_BYTES: usize = 8;
@@ -27,7 +27,7 @@ mod control {
 impl Layers<'_> {
     /// Removes authentication headers, and on request null-encryption headers, from an IP packet.
     pub(super) fn unprotected(self, network: Network, cut: DropReason) -> Result<Network, DropReason> {
-        if network.later_fragment || ![AUTHENTICATION, ENCAPSULATION].contains(&network.protocol) {
+        if network.later_fragment || ![AUTHENTICATION, ESP].contains(&network.protocol) {
             return Ok(network);
         }
         self.without_protection(network, cut)
@@ -48,11 +48,11 @@ impl Layers<'_> {
                 return Err(cut);
             }
         }
-        if network.protocol == ENCAPSULATION
+        if network.protocol == ESP
             && self.options.esp_null
             && let Some((protocol, end)) = self.null_encrypted(network.transport_at, network.end)
         {
-            self.note(ENCAPSULATION);
+            self.note(ESP);
             network.protocol = protocol;
             network.transport_at += ESP_BYTES;
             network.end = end;

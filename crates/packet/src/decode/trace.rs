@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 
+use flowloom_flow_key::protocol;
+
 use super::table::Encapsulation;
 use crate::drop_reason::DropReason;
 use crate::link::LinkType;
@@ -189,8 +191,8 @@ impl Steps {
 }
 
 /// Returns whether the key of an IP protocol contains its ports or its identifier.
-pub(crate) fn has_ports(protocol: u8) -> bool {
-    matches!(protocol, 1 | 6 | 17 | 33 | 58 | 132 | 136)
+pub(crate) fn has_ports(number: u8) -> bool {
+    protocol::has_ports(number) || matches!(number, protocol::ICMP | protocol::ICMPV6)
 }
 
 impl Trace {

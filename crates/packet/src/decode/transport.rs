@@ -1,5 +1,6 @@
 //! TCP, UDP, UDP-Lite, DCCP, SCTP and ICMP: ports, flags, and the offset of the payload.
 
+use flowloom_flow_key::protocol::{DCCP, SCTP, TCP, UDP, UDPLITE};
 use flowloom_flow_key::{Direction, FlowKey};
 
 use super::layers::{Decoded, Layers};
@@ -8,11 +9,6 @@ use crate::icmp::{self, ICMP, ICMPV6};
 use crate::interface::InterfaceName;
 use crate::view::Headers;
 
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const DCCP: u8 = 33;
-const SCTP: u8 = 132;
-const UDPLITE: u8 = 136;
 /// The flag AE, in the byte of the data offset [RFC 9768]. The other three bits are reserved.
 const TCP_AE: u8 = 1;
 

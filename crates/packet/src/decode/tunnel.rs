@@ -8,8 +8,8 @@ use super::layers::{Decoded, Layers};
 use super::table::{self, Encapsulation};
 use super::transport::Network;
 use crate::drop_reason::DropReason;
+use flowloom_flow_key::protocol::UDP;
 
-const UDP: u8 = 17;
 const UDP_BYTES: usize = 8;
 const CUT: DropReason = DropReason::TruncatedTunnel;
 
@@ -123,8 +123,8 @@ mod tests {
     use crate::link::LinkType;
 
     const IPV4_IN_IP: u8 = 4;
-    const IPV6_IN_IP: u8 = 41;
-    const GRE: u8 = 47;
+    use flowloom_flow_key::protocol::GRE;
+    use flowloom_flow_key::protocol::IPV6_IN_IP;
 
     fn read(packet: &[u8]) -> Result<(u16, u16), DropReason> {
         ports(inner(LinkType::RAW, packet))

@@ -5,7 +5,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::packet::{Packet, has_ports};
+use flowloom_flow_key::protocol::{self, has_ports};
+
+use super::packet::Packet;
 use super::ranges::{Ranges, address_text};
 use super::test::{Test, TestKind};
 
@@ -285,22 +287,13 @@ fn numbers_text(numbers: &Ranges) -> String {
 
 /// Returns the name of a protocol, or its number.
 pub(crate) fn protocol_name(number: u8) -> String {
-    let name = match number {
-        1 => "icmp",
-        2 => "igmp",
-        6 => "tcp",
-        17 => "udp",
-        33 => "dccp",
-        47 => "gre",
-        50 => "esp",
-        51 => "ah",
-        58 => "ipv6-icmp",
-        89 => "ospf",
-        132 => "sctp",
-        136 => "udplite",
-        _ => return alloc::format!("{number}"),
-    };
-    String::from(name)
+    // The names that every format knows.
+    match number {
+        1 | 2 | 6 | 17 | 33 | 47 | 50 | 51 | 58 | 132 | 136 => protocol::name(number).map(String::from),
+        89 => Some(String::from("ospf")),
+        _ => None,
+    }
+    .unwrap_or_else(|| alloc::format!("{number}"))
 }
 
 impl fmt::Display for Conditions {

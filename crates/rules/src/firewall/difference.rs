@@ -8,10 +8,12 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use flowloom_flow_key::FiveTuple;
 
+use flowloom_flow_key::protocol::has_ports;
+
 use super::conditions::protocol_name;
 use super::cutting::Cutting;
 use super::entries::{Outcome, Policy};
-use super::packet::{ConnectionState, Fragment, Packet, has_ports};
+use super::packet::{ConnectionState, Fragment, Packet};
 use super::ranges::address_text;
 use super::region::{
     DESTINATION, DESTINATION_PORT, FRAGMENT, ICMP, INPUT, MAC, Names, OUTPUT, PROTOCOL, Region, SOURCE,

@@ -1,7 +1,7 @@
 //! A packet as a policy sees it.
 
-pub use flowloom_classifier::key::{WITH_PORTS, has_ports};
 use flowloom_flow_key::FiveTuple;
+use flowloom_flow_key::protocol::{self, has_ports};
 
 /// The part of a datagram that a packet contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -168,11 +168,9 @@ impl Packet<'_> {
     /// Returns the packet as a fragment. A later fragment has no ports.
     #[must_use]
     pub const fn with_fragment(mut self, fragment: Fragment) -> Self {
-        /// The extension header of a fragment.
-        const FRAGMENT: u8 = 44;
         self.fragment = fragment;
         if self.tuple.source.is_ipv6() && !matches!(fragment, Fragment::Whole) {
-            self.next_header = Some(FRAGMENT);
+            self.next_header = Some(protocol::FRAGMENT);
         }
         self.has_ports = has_ports(self.tuple.protocol) && !fragment.is_later();
         self

@@ -9,9 +9,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::conditions::Conditions;
-use super::packet::WITH_PORTS;
 use super::ranges::Ranges;
 use super::test::{HeaderField, InterfacePattern, Test, TestKind};
+use flowloom_flow_key::protocol::WITH_PORTS;
 
 /// Fields that are intervals.
 pub(super) const SOURCE: usize = 0;

@@ -30,7 +30,6 @@ pub mod kubernetes;
 #[cfg(feature = "std")]
 pub mod nft;
 pub(crate) mod reject;
-mod services;
 #[cfg(feature = "std")]
 pub mod toml;
 pub mod trace;
@@ -91,70 +90,17 @@ pub fn protocol(word: &str) -> Option<ProtocolMatch> {
         Some(digits) => u8::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+')),
         None => decimal(text),
     };
-    let exact = match word {
-        "any" | "all" => return Some(ProtocolMatch::ANY),
-        "icmp" => 1,
-        "igmp" => 2,
-        "ggp" => 3,
-        "ipencap" | "ipv4" => 4,
-        "st" => 5,
-        "tcp" => 6,
-        "egp" => 8,
-        "igp" => 9,
-        "pup" => 12,
-        "udp" => 17,
-        "hmp" => 20,
-        "xns-idp" => 22,
-        "rdp" => 27,
-        "iso-tp4" => 29,
-        "dccp" => 33,
-        "xtp" => 36,
-        "ddp" => 37,
-        "idpr-cmtp" => 38,
-        "ipv6" => 41,
-        "ipv6-route" => 43,
-        "ipv6-frag" => 44,
-        "idrp" => 45,
-        "rsvp" => 46,
-        "gre" => 47,
-        "esp" | "ipsec-esp" => 50,
-        "ah" | "ipsec-ah" => 51,
-        "skip" => 57,
-        "ipv6-icmp" | "icmpv6" => 58,
-        "ipv6-nonxt" => 59,
-        "ipv6-opts" => 60,
-        "rspf" => 73,
-        "vmtp" => 81,
-        "eigrp" => 88,
-        "ospf" | "ospfigp" => 89,
-        "ax.25" => 93,
-        "ipip" => 94,
-        "etherip" => 97,
-        "encap" => 98,
-        "pim" => 103,
-        "ipcomp" => 108,
-        "vrrp" | "carp" => 112,
-        "l2tp" => 115,
-        "isis" => 124,
-        "sctp" => 132,
-        "fc" => 133,
-        "mh" | "mobility-header" | "ipv6-mh" => 135,
-        "udplite" => 136,
-        "mpls-in-ip" => 137,
-        "manet" => 138,
-        "hip" => 139,
-        "shim6" => 140,
-        "wesp" => 141,
-        "rohc" => 142,
-        "ethernet" => 143,
-        _ => {
-            return match word.split_once('/') {
-                Some((value, mask)) => Some(ProtocolMatch::new(number(value)?, number(mask)?)),
-                None => number(word).map(ProtocolMatch::exact),
-            };
-        }
-    };
-    Some(ProtocolMatch::exact(exact))
+    if matches!(word, "any" | "all") {
+        return Some(ProtocolMatch::ANY);
+    }
+    // Zero is not a protocol in all formats: `-p hopopt` of iptables is all.
+    if let Some(known) = flowloom_flow_key::protocol::number(word).filter(|known| *known != 0) {
+        return Some(ProtocolMatch::exact(known));
+    }
+    match word.split_once('/') {
+        Some((value, mask)) => Some(ProtocolMatch::new(number(value)?, number(mask)?)),
+        None => number(word).map(ProtocolMatch::exact),
+    }
 }
 
 /// Returns the number, from one, the start and the text of the line that contains a byte.

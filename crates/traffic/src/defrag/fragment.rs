@@ -1,5 +1,6 @@
 //! Recognises fragments, and identifies the datagram of each.
 
+use flowloom_flow_key::protocol::FRAGMENT;
 use std::net::IpAddr;
 
 use flowloom_packet::decode::decode_layered;
@@ -8,7 +9,6 @@ use flowloom_packet::{DecodeOptions, LinkType, RawPacket};
 const IPV4_BYTES: usize = 20;
 const IPV6_BYTES: usize = 40;
 const FRAGMENT_HEADER_BYTES: usize = 8;
-const FRAGMENT: u8 = 44;
 /// The bits of IPv4's field that hold "more fragments" and the offset.
 const MORE_OR_OFFSET: u16 = 0x3FFF;
 

@@ -1,6 +1,7 @@
 //! The questions and answers of a DNS flow, and the code of the first response.
 
 use flowloom_flow_key::Direction;
+use flowloom_flow_key::protocol::UDP;
 use flowloom_packet::PacketView;
 use flowloom_record::{Column, Group, Kind, Value};
 
@@ -12,7 +13,6 @@ use super::application::first_messages::{BYTES_MAX, FirstMessages, Message};
 use super::memory::{Content, Held};
 use super::{FieldStore, Fields};
 
-const UDP: u8 = 17;
 /// DNS, multicast DNS, and link-local multicast name resolution.
 const PORTS: [u16; 3] = [53, 5353, 5355];
 

@@ -1,13 +1,12 @@
 //! Round-trip times of the TCP handshake.
 
 use flowloom_flow_key::Direction;
+use flowloom_flow_key::protocol::TCP;
 use flowloom_packet::PacketView;
 use flowloom_record::{Column, Group, Kind, Value};
 
 use super::{FieldStore, Fields};
 use crate::accounting::connection::{ACK, RST, SYN};
-
-const TCP: u8 = 6;
 
 /// The times of a handshake: from the last SYN before the answer to that answer, and from the
 /// answer to the first ACK of the opening side. Their sum is the round-trip time between both ends,

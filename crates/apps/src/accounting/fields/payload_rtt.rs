@@ -1,14 +1,13 @@
 //! Round-trip times of TCP data: from a segment to its acknowledgement.
 
 use flowloom_flow_key::Direction;
+use flowloom_flow_key::protocol::TCP;
 use flowloom_packet::PacketView;
 use flowloom_record::{Column, Group, Kind, Value};
 
 use super::moments::Moments;
 use super::{FieldStore, Fields, is_before};
 use crate::accounting::connection::{ACK, RST, SYN, Segment};
-
-const TCP: u8 = 6;
 
 /// Minimum, mean, maximum and deviation of the times from a segment with data to its
 /// acknowledgement: the round trip between the capture point and the receiver, including the

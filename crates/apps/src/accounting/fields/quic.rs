@@ -2,6 +2,7 @@
 
 use flowloom_dpi::stream::Segment;
 use flowloom_flow_key::Direction;
+use flowloom_flow_key::protocol::UDP;
 use flowloom_packet::PacketView;
 use flowloom_record::{Column, Group, Kind, Value};
 
@@ -13,7 +14,6 @@ use super::memory::{Content, Held};
 use super::tls::OUTER;
 use super::{FieldStore, Fields};
 
-const UDP: u8 = 17;
 /// Number of datagrams examined per direction for the version. A handshake begins with long
 /// headers, and a version negotiation or a retry precedes the final version.
 const DATAGRAMS_MAX: u8 = 8;

@@ -1,13 +1,12 @@
 //! Losses and disorder of TCP segments.
 
 use flowloom_flow_key::Direction;
+use flowloom_flow_key::protocol::TCP;
 use flowloom_packet::PacketView;
 use flowloom_record::{Column, Group, Kind, Value};
 
 use super::{FieldStore, Fields, is_before};
 use crate::accounting::connection::{ACK, FIN, RST, SYN, Segment};
-
-const TCP: u8 = 6;
 
 /// Wireshark's limit between the last of several duplicate acknowledgements and a fast
 /// retransmission.

@@ -4,9 +4,7 @@ use super::Announced::{Inside, Protocols};
 use super::Carries::{AnyIp, EtherTypeAt, Ethernet, Ipv4, Ipv6};
 use super::{Encapsulation, Follows, Header, carries};
 use crate::drop_reason::DropReason;
-
-/// The IP protocol of authentication headers.
-pub(in super::super) const AUTHENTICATION: u8 = 51;
+pub(in super::super) use flowloom_flow_key::protocol::AUTHENTICATION;
 
 /// Encapsulations by IP protocol.
 pub static PROTOCOLS: &[Encapsulation] = &[

@@ -7,11 +7,11 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use super::super::iptables::{dscp_class, icmp};
-use super::super::services::service;
 use super::super::{LoadError, LoadErrorKind, ipset, protocol};
 use super::Objects;
 use crate::firewall::{Conditions, Families, HeaderField, Ranges, Test, TestKind, WITH_PORTS, bits_of};
 use crate::rule::{Action, decimal};
+use flowloom_flow_key::protocol::service;
 
 /// The notation of the addresses of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,6 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use super::super::ipset::{Sets, Side};
-use super::super::services::service;
 use super::super::{LoadError, LoadErrorKind, protocol, reject};
 use super::names;
 use super::targets::{self, Does};
@@ -17,6 +16,7 @@ use crate::firewall::{
     Conditions, ConnectionState, InterfacePattern, Ranges, Test, TestKind, WITH_PORTS, Write,
 };
 use crate::rule::{ProtocolMatch, decimal};
+use flowloom_flow_key::protocol::service;
 
 /// A parsed rule line.
 #[derive(Clone, Debug)]

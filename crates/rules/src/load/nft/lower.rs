@@ -6,13 +6,13 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use super::super::iptables::{dscp_class, icmp, mac};
-use super::super::services::service;
 use super::super::{ipset, protocol};
 use super::ast::{Expr, Op, Set, Table, Value, Verdict};
 use crate::firewall::{
     Conditions, ConnectionState, Families, HeaderField, InterfacePattern, Ranges, Test, TestKind,
 };
 use crate::rule::decimal;
+use flowloom_flow_key::protocol::service;
 
 /// A description of an unsupported part of a rule.
 pub(super) type Refusal = String;

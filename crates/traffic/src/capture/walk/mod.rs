@@ -19,6 +19,7 @@ use std::path::Path;
 
 use flowloom_packet::{BATCH_PACKETS, RawPacket};
 
+use self::pcapng::{BlockHeader, Effects, PcapngState, PcapngWalk, other_capture};
 use super::ahead::Ahead;
 use super::details::Details;
 use super::format::Format;
@@ -26,7 +27,6 @@ use super::losses::Losses;
 use super::notice::Notice;
 use super::pcap::PcapWalk;
 use super::pcap_state::PcapState;
-use self::pcapng::{BlockHeader, Effects, PcapngState, PcapngWalk, other_capture};
 use super::stop::Stop;
 
 /// The state of a walk through one capture, kept between batches.

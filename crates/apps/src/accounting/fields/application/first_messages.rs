@@ -16,13 +16,12 @@
 
 use flowloom_dpi::stream::{Piece, Segment as Data, Sequencer, Window};
 use flowloom_flow_key::Direction;
+use flowloom_flow_key::protocol::TCP;
 use flowloom_packet::PacketView;
 
 use super::Reading;
 use crate::accounting::connection::{SYN, Segment};
 use crate::accounting::fields::memory::{Content, FieldStore, Held};
-
-const TCP: u8 = 6;
 
 /// Maximum number of bytes collected per direction.
 pub(in super::super) const BYTES_MAX: usize = 4096;

@@ -9,16 +9,13 @@ mod ports;
 mod tcp;
 
 use flowloom_flow_key::Direction;
+use flowloom_flow_key::protocol::{ICMP, ICMPV6, TCP, UDP};
 use flowloom_packet::PacketView;
 use flowloom_record::{Column, Group, Kind, Value, Word};
 
 use super::{FieldStore, Fields};
 use tcp::TcpConnection;
 
-const ICMP: u8 = 1;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ICMPV6: u8 = 58;
 const ICMP_HEADER_BYTES: u32 = 8;
 
 /// The states, in Zeek's words.
