@@ -16,8 +16,9 @@ use crate::capture::bus_error::Registration;
 /// A mapping of a whole file, with the file's length at that time.
 ///
 /// Another process may truncate the file later. [`Mapping::left`] returns how much is left. A read
-/// after the new end finds zeros if [`guard_against_truncation`](crate::capture::guard_against_truncation)
-/// was called, and ends the process otherwise.
+/// after the new end finds zeros if
+/// [`guard_against_truncation`](crate::capture::guard_against_truncation) was called, and ends the
+/// process otherwise.
 #[derive(Clone, Debug)]
 pub(in crate::capture) struct Mapping {
     block: SharedBlock,
@@ -56,10 +57,10 @@ impl AsRef<[u8]> for Bytes {
 /// Makes captures that are truncated while they are mapped end where they were truncated.
 ///
 /// Without it, a read beyond the new end of a mapped file ends the process (SIGBUS). With it, the
-/// capture ends with [`Notice::CutRecord`](crate::capture::Notice::CutRecord). Call it once, before captures
-/// are opened. It installs a SIGBUS handler for the whole process, which passes on every signal
-/// that does not concern a mapped capture. Packets that were yielded before the truncation may read
-/// as zeros.
+/// capture ends with [`Notice::CutRecord`](crate::capture::Notice::CutRecord). Call it once, before
+/// captures are opened. It installs a SIGBUS handler for the whole process, which passes on every
+/// signal that does not concern a mapped capture. Packets that were yielded before the truncation
+/// may read as zeros.
 ///
 /// It works on Linux only and does nothing elsewhere. On other systems, disable
 /// [`CaptureOptions::map`](crate::capture::CaptureOptions::map) for files that may be truncated.

@@ -6,8 +6,8 @@
 //! chain breaks where the surrounding packet ends. The search accepts a chain that is longer than
 //! the longest usual packet, or that reaches the end of the file.
 //!
-//! The result is an assumption. [`CaptureParts`](crate::capture::CaptureParts) reads on from there and
-//! verifies it.
+//! The result is an assumption. [`CaptureParts`](crate::capture::CaptureParts) reads on from there
+//! and verifies it.
 //!
 //! A search reads the headers of about 128 KiB of records, which are a few pages. It stops after
 //! [`WINDOW_BYTES`] or [`HEADERS_MAX`] headers.

@@ -31,8 +31,8 @@ pub struct SetSummary {
 }
 
 impl SetSummary {
-    /// Fails if nothing in the whole set can be decoded, as a [`CaptureSet`](crate::capture::CaptureSet)
-    /// does at its end.
+    /// Fails if nothing in the whole set can be decoded, as a
+    /// [`CaptureSet`](crate::capture::CaptureSet) does at its end.
     ///
     /// # Errors
     ///
@@ -48,9 +48,9 @@ impl SetSummary {
 
 impl SetSummary {
     /// Returns how many files overlap in time although the plan read them [by
-    /// time](crate::capture::SetOrder::ByTime), one after another. `None` if no files overlap. Packets of
-    /// overlapping files were not in order of time; a [`CaptureSet`](crate::capture::CaptureSet) merges
-    /// them.
+    /// time](crate::capture::SetOrder::ByTime), one after another. `None` if no files overlap.
+    /// Packets of overlapping files were not in order of time; a
+    /// [`CaptureSet`](crate::capture::CaptureSet) merges them.
     pub fn overlapped(&self) -> Option<usize> {
         Some(self.overlapping).filter(|files| *files > 0)
     }

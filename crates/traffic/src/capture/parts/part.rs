@@ -12,11 +12,12 @@ use crate::capture::plan::{Boundary, Plan};
 use crate::capture::set_progress::SetProgress;
 use crate::capture::summary::FileRead;
 
-/// A source that reads one part of a set of captures. [`CaptureParts`](crate::capture::CaptureParts) creates
-/// parts, and has an example.
+/// A source that reads one part of a set of captures.
+/// [`CaptureParts`](crate::capture::CaptureParts) creates parts, and has an example.
 ///
-/// It yields the packets that a [`CaptureSet`](crate::capture::CaptureSet) yields between two boundaries, in
-/// other batches. Where the set would fail, the part fails, and later parts are ignored.
+/// It yields the packets that a [`CaptureSet`](crate::capture::CaptureSet) yields between two
+/// boundaries, in other batches. Where the set would fail, the part fails, and later parts are
+/// ignored.
 #[derive(Debug)]
 pub struct CapturePart {
     plan: Arc<Plan>,

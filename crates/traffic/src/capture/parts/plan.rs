@@ -37,8 +37,8 @@ impl Boundary {
     }
 
     /// Returns a text that is the same for two boundaries in one classic capture exactly if reading
-    /// goes on from both in the same way. Processes that read [ranges](crate::capture::CaptureParts::range)
-    /// of it compare their beginnings and ends by it.
+    /// goes on from both in the same way. Processes that read
+    /// [ranges](crate::capture::CaptureParts::range) of it compare their beginnings and ends by it.
     #[must_use]
     pub fn token(&self) -> String {
         match &self.place {

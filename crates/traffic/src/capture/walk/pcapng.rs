@@ -13,14 +13,11 @@ use pcap_parser::pcapng::{
     parse_sectionheaderblock,
 };
 
-use crate::capture::RECORD_BYTES_MAX;
-use crate::capture::ahead::Ahead;
-use crate::capture::annotations::Words;
-use crate::capture::details::Details;
-use crate::capture::format::Format;
-use crate::capture::links::Links;
+use super::ahead::Ahead;
+use super::links::Links;
+use super::stop::{Stop, other_format};
 use crate::capture::losses::{InterfaceLosses, Losses};
-use crate::capture::stop::{Stop, other_format};
+use crate::capture::{RECORD_BYTES_MAX, annotations::Words, details::Details, format::Format};
 
 const SECTION_HEADER: u32 = 0x0A0D_0D0A;
 const INTERFACE_DESCRIPTION: u32 = 1;
