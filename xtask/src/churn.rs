@@ -5,12 +5,14 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
+
+use crate::program::build;
 
 /// Allowed growth of memory after the warm-up, in bytes.
 const GROWTH_BYTES_MAX: u64 = 8 << 20;
@@ -35,17 +37,41 @@ const PASS: [&str; 12] = [
     "100k",
 ];
 
+/// Writes records of short flows as CSV and as IPFIX, and reads them: no packet may be missing,
+/// memory may grow by 8 MiB after the warm-up, and the run must end within 0.2 s of SIGINT.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Instead of a build with optimisation.
+    #[arg(long)]
+    flowloom: Option<PathBuf>,
+    /// Records to write.
+    #[arg(long, default_value_t = 100_000_000)]
+    records: u64,
+    /// Seconds in which memory may grow.
+    #[arg(long, default_value_t = 60)]
+    warm: u64,
+}
+
+/// Builds the command and runs the check.
+pub(crate) fn run(root: &Path, options: Options) -> Result<ExitCode> {
+    let flowloom = match options.flowloom {
+        Some(flowloom) => flowloom,
+        None => build(root, &["-p", "flowloom-cli", "--bin", "flowloom"])?,
+    };
+    let (records, warm) = (options.records, Duration::from_secs(options.warm));
+    Churn { flowloom, records, warm, folder: root.join("target/soak") }.run()?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// What a churn run shall do.
 #[derive(Debug)]
-pub(crate) struct Churn {
-    /// The program.
-    pub(crate) flowloom: PathBuf,
-    /// Records to write.
-    pub(crate) records: u64,
+struct Churn {
+    flowloom: PathBuf,
+    records: u64,
     /// Until when memory may grow.
-    pub(crate) warm: Duration,
+    warm: Duration,
     /// Where the capture and the pipe are made.
-    pub(crate) folder: PathBuf,
+    folder: PathBuf,
 }
 
 /// What was read from a run's records.

@@ -7,21 +7,27 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, bail};
 
 use crate::program::build;
-use crate::{is_help, show};
 
-const USAGE: &str = "usage: cargo xtask cluster [--captures N] [--packets N] [--seed N] [--python PROGRAM]
-
-  Generates captures, cuts them at random bytes, reads them on local-cluster[2,1,900] while executors are killed, and
-  compares all records by DuckDB and all counters with one run of flowloom over the whole; then with damaged captures,
-  with three taps that overlap in time, with captures in S3 (moto), and with a job that parses in Python. Then it runs
-  the page of the book: its commands, its program, and its queries by Spark, DuckDB, DataFusion and ClickHouse. All
-  packages come from PyPI, and a JRE from the distribution where there is none, into target/cluster; what cannot be
-  installed is named and left out. About five minutes on two cores, and the time of the downloads.
-
-  --captures  so many [300]
-  --packets   of all captures together [600000]
-  --seed      of the traffic and the cuts [1]
-  --python    makes the virtual environment [python3]";
+/// Generates captures, cuts them at random bytes, reads them on local-cluster[2,1,900] while
+/// executors are killed, and compares all records by DuckDB and all counters with one run of
+/// flowloom; then with damaged captures, with three taps that overlap in time, with captures in S3
+/// (moto), and with a job that parses in Python. Then it runs the page of the book. All packages
+/// come from PyPI, and a JRE from the distribution where there is none, into target/cluster; what
+/// cannot be installed is named and left out. About five minutes on two cores.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    #[arg(long, default_value_t = 300)]
+    captures: u64,
+    /// Packets of all captures together.
+    #[arg(long, default_value_t = 600_000)]
+    packets: u64,
+    /// Seed of the traffic and the cuts.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Makes the virtual environment.
+    #[arg(long, default_value = "python3")]
+    python: String,
+}
 
 /// What the check installs.
 const PACKAGES: [&str; 5] = ["pyspark>=4,<5", "pyarrow>=18", "pandas>=2.2,<3", "duckdb>=1", "dpkt>=1.9"];
@@ -31,25 +37,17 @@ const ENGINES: [&str; 3] = ["datafusion>=43", "chdb>=3", "moto[server]>=5"];
 const JRE: &str = "openjdk-17-jre-headless";
 
 /// Builds the command, installs what the check needs, and runs it.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
-    if is_help(arguments) {
-        return Ok(show(USAGE, arguments));
-    }
-    let (mut python, mut rest) = (String::from("python3"), Vec::new());
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        match (word.as_str(), words.next()) {
-            ("--python", Some(program)) => python.clone_from(program),
-            ("--captures" | "--packets" | "--seed", Some(value)) => rest.extend([word, value]),
-            _ => bail!("unknown argument '{word}', or one without a value\n{USAGE}"),
-        }
-    }
+pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
+    let Options { captures, packets, seed, python } = options;
+    let numbers = [("--captures", captures), ("--packets", packets), ("--seed", seed)];
+    let rest: Vec<String> =
+        numbers.iter().flat_map(|(option, number)| [(*option).to_owned(), number.to_string()]).collect();
     let flowloom = build(root, &["-p", "flowloom-cli", "--bin", "flowloom"])?;
     let folder = root.join("target/cluster");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let interpreter = environment(&folder, &python, &PACKAGES)?;
+    let interpreter = environment(&folder, python, &PACKAGES)?;
     for engine in ENGINES {
-        if environment(&folder, &python, &[engine]).is_err() {
+        if environment(&folder, python, &[engine]).is_err() {
             eprintln!("{engine} cannot be installed from PyPI: what needs it is left out");
         }
     }
@@ -60,7 +58,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     }
     std::fs::create_dir(&work)?;
     let package = root.join("integrations/spark");
-    let is_right = |program: &str, work: &Path, rest: &[&String]| -> Result<bool> {
+    let is_right = |program: &str, work: &Path, rest: &[String]| -> Result<bool> {
         let mut check = Command::new(&interpreter);
         check.arg(package.join(program)).arg("--binary").arg(&flowloom).arg("--work").arg(work);
         check.args(rest).env("PYTHONPATH", package.join("src")).env("PATH", &path);
@@ -71,7 +69,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let guide = work.join("guide");
     std::fs::create_dir(&guide)?;
     let page = root.join("docs/book/src/spark.md").display().to_string();
-    let holds = is_right("guide.py", &guide, &[&String::from("--page"), &page])?;
+    let holds = is_right("guide.py", &guide, &[String::from("--page"), page])?;
     Ok(if is_equal && holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

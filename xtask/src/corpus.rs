@@ -10,13 +10,15 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::program::{build_in, has_libpcap};
-use crate::{is_help, show};
 
-const USAGE: &str = "usage: cargo xtask corpus FOLDER…
-
-  Replays all captures below the folders in four ways: on one thread, in shards, in a pipeline, and
-  with tunnels followed. No run may crash or take a second; reports must balance, and the first three
-  digests must be equal. A capture that is refused must be refused in all four ways.";
+/// Replays all captures below the folders in four ways: on one thread, in shards, in a pipeline,
+/// and with tunnels followed. No run may crash or take a second; reports must balance, and the
+/// first three digests must be equal. A capture that is refused must be refused in all four ways.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    #[arg(required = true)]
+    folders: Vec<PathBuf>,
+}
 
 /// The longest that a run may take.
 const RUN_MAX: Duration = Duration::from_secs(1);
@@ -43,14 +45,10 @@ struct Totals {
 }
 
 /// Replays the captures.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
-    if is_help(arguments) || arguments.is_empty() {
-        return Ok(show(USAGE, arguments));
-    }
+pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     let mut captures = Vec::new();
-    for folder in arguments {
-        ensure!(Path::new(folder).is_dir(), "{folder} is no folder\n{USAGE}");
-        collect(Path::new(folder), &mut captures)?;
+    for folder in &options.folders {
+        collect(folder, &mut captures)?;
     }
     captures.sort();
     let mut what = vec!["-p", "flowloom-cli", "--bin", "flowloom"];

@@ -19,15 +19,19 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::program::debug_command;
-use crate::{is_help, show};
 
-const USAGE: &str = "usage: cargo xtask faults [--runs N] [--seed S]
-
-  Stops replay, extract, generate, merge and reproduce by signals, a limited file size or a closed pipe
-  at random times, and checks that every output can be read to its end and that lost records are counted.
-
-  --runs  number of runs [300, about a minute; 100000 takes hours]
-  --seed  of the first run; each run has the next one [1]";
+/// Stops replay, extract, generate, merge and reproduce by signals, a limited file size or a closed
+/// pipe at random times, and checks that every output can be read to its end and that lost records
+/// are counted.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Number of runs: 300 take about a minute, 100000 hours.
+    #[arg(long, default_value_t = 300)]
+    runs: u64,
+    /// Seed of the first run; each run has the next one.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
 
 /// How long a run without a fault takes at most, about; faults come before.
 const SPAN_US: u64 = 120_000;
@@ -77,21 +81,7 @@ struct Case {
 }
 
 /// Runs the check.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
-    if is_help(arguments) {
-        return Ok(show(USAGE, arguments));
-    }
-    let (mut runs, mut seed) = (300_u64, 1_u64);
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        let value = words.next().with_context(|| format!("{word} needs a number\n{USAGE}"))?;
-        let number = value.parse().with_context(|| format!("{word} {value}: not a number"))?;
-        match word.as_str() {
-            "--runs" => runs = number,
-            "--seed" => seed = number,
-            _ => bail!("unknown option '{word}'\n{USAGE}"),
-        }
-    }
+pub(crate) fn run(root: &Path, &Options { runs, seed }: &Options) -> Result<ExitCode> {
     let program = debug_command(root)?;
     let folder = root.join("target/faults");
     fs::create_dir_all(&folder)?;

@@ -13,13 +13,6 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{is_help, show};
-
-const USAGE: &str = "usage: cargo xtask matrix
-
-  Writes about 100,000 packets with nested headers and compares their innermost five-tuples with
-  those that tshark finds. Takes about a minute and needs tshark.";
-
 /// Headers that tshark follows only if told.
 const TOLD: [&str; 16] = [
     "-d",
@@ -54,11 +47,7 @@ struct Exception {
 }
 
 /// Writes the packets and compares.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
-    if is_help(arguments) {
-        return Ok(show(USAGE, arguments));
-    }
-    ensure!(arguments.is_empty(), "matrix takes no arguments\n{USAGE}");
+pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     let folder = root.join("target/matrix");
     std::fs::create_dir_all(&folder)?;
     let written = Command::new("cargo")

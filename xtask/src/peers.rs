@@ -5,27 +5,27 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 
-use crate::is_help;
 use crate::program::{build, build_in, has_libpcap, output_of};
 
 /// Runs a comparison; `--help` and a wrong name are the program's.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let mut what = vec!["-p", "flowloom-benches", "--bin", "peers"];
     let mut more = Vec::new();
+    let is_help = arguments.iter().any(|word| word == "-h" || word == "--help");
     let name = arguments.first().map_or("--help", String::as_str);
     match name {
         "flow-table" | "classifier" => what.extend(["--features", "dpdk"]),
         "l7" => what.extend(["--features", "vectorscan"]),
         "replay" if has_libpcap() => what.extend(["--features", "libpcap"]),
         "replay" => eprintln!("missing row: libpcap: its header pcap.h is not installed"),
-        "sharded" if !is_help(arguments) => {
+        "sharded" if !is_help => {
             more.push("--flowloom".into());
             more.push(build(root, &["-p", "flowloom-cli", "--bin", "flowloom"])?.into_os_string());
         }
         _ => {}
     }
     // Help need not be fast.
-    let profile = if is_help(arguments) || arguments.is_empty() { "dev" } else { "release" };
+    let profile = if is_help || arguments.is_empty() { "dev" } else { "release" };
     let mut command = Command::new(build_in(root, profile, &what)?);
     command.arg(name).args(arguments.get(1..).unwrap_or_default()).args(more);
     for (option, program, words) in [

@@ -6,25 +6,28 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::cluster::environment;
 use crate::corpus::collect;
 use crate::program::debug_command;
-use crate::{is_help, show};
 
-const USAGE: &str = "usage: cargo xtask round-trips [FOLDER…] [--flowloom PROGRAM] [--python PROGRAM] [--no-nfstream]
-
-  Writes records of generated captures, and of all captures below the folders, as CSV, Parquet, IPFIX (file, UDP, TCP) and
-  NetFlow v9. pandas, pyarrow, DuckDB, the package netflow, and nfcapd with nfdump read them: sums and all fields must be
-  the run's own. Then it compares flows with NFStream: packets, bytes, times, first sizes and statistics.
-
-  The packages come from PyPI into target/round-trips. nfdump is Debian's: apt-get install nfdump. What cannot be had is
-  left out, and the command says so.
-
-  --flowloom     instead of a build in the dev profile
-  --python       makes the virtual environment [python3]
-  --no-nfstream  without NFStream";
+/// Reads records of generated captures, and of all captures below the folders, with pandas,
+/// pyarrow, DuckDB, the package netflow, and nfcapd with nfdump: sums and all fields must be the
+/// run's own. Then compares flows with NFStream. The packages come from PyPI into
+/// target/round-trips, nfdump from Debian; what cannot be had is named and left out.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    folders: Vec<PathBuf>,
+    /// Instead of a build in the dev profile.
+    #[arg(long)]
+    flowloom: Option<PathBuf>,
+    /// Makes the virtual environment.
+    #[arg(long, default_value = "python3")]
+    python: String,
+    #[arg(long)]
+    no_nfstream: bool,
+}
 
 /// What reads records.
 const READERS: [&str; 4] = ["pyarrow>=18", "duckdb>=2", "pandas>=2", "netflow>=0.12,<1"];
@@ -50,24 +53,12 @@ const GENERATED: [&[&str]; 3] = [
 ];
 
 /// Generates captures, installs the readers, and runs both comparisons.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
-    if is_help(arguments) {
-        return Ok(show(USAGE, arguments));
-    }
-    let (mut program, mut python, mut with_nfstream) = (None, String::from("python3"), true);
+pub(crate) fn run(root: &Path, options: Options) -> Result<ExitCode> {
+    let Options { folders, flowloom: program, python, no_nfstream } = options;
+    let with_nfstream = !no_nfstream;
     let mut captures = Vec::new();
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--flowloom" => program = Some(words.next().context("--flowloom needs a program")?.into()),
-            "--python" => python.clone_from(words.next().context("--python needs a program")?),
-            "--no-nfstream" => with_nfstream = false,
-            _ if word.starts_with('-') => bail!("unknown option '{word}'\n{USAGE}"),
-            folder => {
-                ensure!(Path::new(folder).is_dir(), "{folder} is no folder\n{USAGE}");
-                collect(Path::new(folder), &mut captures)?;
-            }
-        }
+    for folder in &folders {
+        collect(folder, &mut captures)?;
     }
     captures.sort();
     let program = if let Some(program) = program { program } else { debug_command(root)? };
@@ -108,16 +99,4 @@ fn finish(interpreter: &Path, script: &Path, program: &Path, captures: &[PathBuf
     let words: Vec<OsString> = captures.iter().map(OsString::from).collect();
     command.arg("-I").arg(script).arg(program).args(words);
     Ok(command.status().with_context(|| format!("{} cannot be run", interpreter.display()))?.success())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_no_folder_and_no_option_is_refused() {
-        let refused = |word: &str| run(Path::new("."), &[String::from(word)]).unwrap_err().to_string();
-        assert!(refused("--fast").starts_with("unknown option '--fast'"));
-        assert!(refused("no/such/folder").starts_with("no/such/folder is no folder"));
-    }
 }

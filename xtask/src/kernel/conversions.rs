@@ -23,7 +23,7 @@ use super::frames::{self, Frames};
 use super::hosts::{Family, RECEIVER_MAC, SENDER_MAC};
 use super::iptables_file::Features;
 use super::network::Network;
-use super::{LOADERS, Loader, Plan, drawn};
+use super::{LOADERS, Loader, Options, drawn};
 
 /// The type of the frame that passes the router after all others, whatever its rules are.
 const LAST: [u8; 2] = [0x88, 0xb5];
@@ -204,7 +204,7 @@ fn conversions(loader: Loader, text: &str) -> Result<[Result<Vec<Part>, String>;
 }
 
 /// Converts random files, and compares the decisions of the kernel.
-pub(super) fn run(plan: &Plan) -> Result<u64> {
+pub(super) fn run(plan: &Options) -> Result<u64> {
     let network = Network::new(plan.seed)?;
     let mut one = CpuSet::new();
     one.set(0);

@@ -31,27 +31,16 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::program::debug_command;
-use crate::{is_help, show};
 use counters::{Counted, Counters};
 use draw::Draw;
 use frames::Frames;
 use hosts::Family;
 use iptables_file::Features;
 use network::Network;
-
-const USAGE: &str = "usage: cargo xtask kernel [--files N] [--first N] [--packets N] [--seed N] [--conversions]
-
-  Loads random firewalls into the kernel, sends random packets through them, and compares the
-  counters of rules with those of `flowloom classify` and `flowloom replay`. Needs root, ip, iptables and nft.
-  By default, 5 files of 200 packets each; for a long run: --files 200 --packets 5000
-  --first 41 --files 1 repeats the file with this number.
-
-  With --conversions, each file is converted from iptables to nft or the other way round, also through
-  TOML and minimised, and the kernel must forward the same frames: --files 20000 --packets 100";
 
 /// The program that loads a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,54 +101,32 @@ fn drawn(draw: &mut Draw, loader: Loader, features: Features) -> String {
     }
 }
 
-/// The amount of work of a run.
-#[derive(Debug)]
-struct Plan {
+/// Loads random firewalls into the kernel, sends random packets through them, and compares the
+/// counters of rules with those of `flowloom classify` and `flowloom replay`. Needs root, ip,
+/// iptables and nft.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
     /// The directory for what differs.
+    #[arg(skip)]
     folder: PathBuf,
-    /// Conversions are compared, not decisions of the product.
+    /// Converts each file from iptables to nft or the other way round, also through TOML and
+    /// minimised: the kernel must forward the same frames (--files 20000 --packets 100).
+    #[arg(long = "conversions")]
     is_converting: bool,
-    /// The number of the first file.
+    /// The number of the first file: --first 41 --files 1 repeats one.
+    #[arg(long, default_value_t = 0)]
     first: u64,
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     files: u64,
-    packets: usize,
+    /// Packets per file. The generated limits match up to 10,000 at once.
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    packets: u32,
+    #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-fn plan(arguments: &[String]) -> Result<Plan> {
-    let mut plan =
-        Plan { folder: PathBuf::new(), is_converting: false, first: 0, files: 5, packets: 200, seed: 1 };
-    let mut words = arguments.iter();
-    while let Some(option) = words.next() {
-        if option == "--conversions" {
-            plan.is_converting = true;
-            continue;
-        }
-        let value = words.next().with_context(|| format!("{option} needs a number\n{USAGE}"))?;
-        let number: u64 =
-            value.parse().ok().with_context(|| format!("{option} {value}: not a number\n{USAGE}"))?;
-        match option.as_str() {
-            "--first" => plan.first = number,
-            "--files" => plan.files = number,
-            "--packets" => plan.packets = usize::try_from(number)?,
-            "--seed" => plan.seed = number,
-            _ => bail!("unknown option '{option}'\n{USAGE}"),
-        }
-    }
-    // The generated limits match up to 10,000 packets at once.
-    ensure!(
-        (1..=10_000).contains(&plan.packets) && plan.files > 0,
-        "--packets must be from 1 to 10000, and --files at least 1"
-    );
-    Ok(plan)
-}
-
 /// Compares the kernel with `classify`.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
-    if is_help(arguments) {
-        return Ok(show(USAGE, arguments));
-    }
-    let mut plan = plan(arguments)?;
+pub(crate) fn run(root: &Path, mut plan: Options) -> Result<ExitCode> {
     if let Some(reason) = missing(plan.seed) {
         println!("kernel: not run: {reason}");
         return Ok(ExitCode::SUCCESS);
@@ -295,7 +262,7 @@ impl Bench {
         options
     }
 
-    fn compare(&self, loader: Loader, file: u64, plan: &Plan) -> Result<Outcome> {
+    fn compare(&self, loader: Loader, file: u64, plan: &Options) -> Result<Outcome> {
         /// One file in so many has no states, so that all its counters can be compared.
         const PASSING: u64 = 4;
         let mut draw = Draw::new(plan.seed.wrapping_mul(1_000_003).wrapping_add(file));
@@ -478,16 +445,6 @@ impl Bench {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn options_have_bounds() {
-        let plan_of = |text: &str| plan(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
-        let plan = plan_of("--files 7 --packets 9 --seed 3").unwrap();
-        assert_eq!((plan.files, plan.packets, plan.seed), (7, 9, 3));
-        for wrong in ["--files", "--files 0", "--packets 0", "--packets 10001", "--seed x", "--rules 3"] {
-            assert!(plan_of(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn files_of_a_seed_are_the_same_and_use_what_the_field_uses() {

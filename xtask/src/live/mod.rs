@@ -47,7 +47,6 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         }
         // The programs that the tests run in the namespaces.
         ["peer", ref words @ ..] => peer::run(words)?,
-        ["help" | "-h" | "--help"] => return Ok(crate::show(USAGE, arguments)),
         _ => bail!(
             "live takes bridge, faults, examples, speed or --short, not '{}'\n{USAGE}",
             arguments.join(" ")

@@ -9,40 +9,27 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::program::debug_command;
-use crate::{is_help, show};
 
-const USAGE: &str = "usage: cargo xtask owners FOLDER… [--flowloom PROGRAM]
-
-  Compares records with the baselines of their owners. The kind of a folder follows from its files:
-
-  expected.jsonl    filters of Suricata's tests on flow events
-  NAME.conn.tsv     rows of Zeek's conn.log of the capture NAME without its last part: state, history and bytes
-
-  Prints the share of equal values of each column, and every difference with its reason.
-
-  --flowloom   instead of a build in the dev profile";
+/// Compares records with the baselines of their owners, and prints the share of equal values of
+/// each column, and every difference with its reason. The kind of a folder follows from its files:
+/// expected.jsonl has filters of Suricata's tests on flow events; NAME.conn.tsv has rows of Zeek's
+/// conn.log of the capture NAME without its last part: state, history and bytes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    #[arg(required = true)]
+    folders: Vec<PathBuf>,
+    /// Instead of a build in the dev profile.
+    #[arg(long)]
+    flowloom: Option<PathBuf>,
+}
 
 /// Runs the comparison that fits each folder. Fails if a share is below its goal. Filters of
 /// Suricata that do not hold for a known reason are shown, and do not count.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
-    if is_help(arguments) {
-        return Ok(show(USAGE, arguments));
-    }
-    let (mut program, mut folders) = (None, Vec::new());
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--flowloom" => {
-                program = Some(PathBuf::from(words.next().context("--flowloom needs a program")?));
-            }
-            option if option.starts_with('-') => bail!("unknown option {option}\n{USAGE}"),
-            folder => folders.push(PathBuf::from(folder)),
-        }
-    }
-    ensure!(!folders.is_empty(), "no folder is given\n{USAGE}");
+pub(crate) fn run(root: &Path, options: Options) -> Result<ExitCode> {
+    let Options { folders, flowloom: program } = options;
     let program = program.map_or_else(|| debug_command(root), Ok)?;
     let mut has_failed = false;
     for folder in &folders {

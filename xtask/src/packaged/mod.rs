@@ -9,15 +9,6 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{is_help, show};
-
-const USAGE: &str = "usage: cargo xtask packages
-
-  Packages all crates as `cargo publish` would upload them, unpacks them into the target folder, and
-  runs the examples that bring their own traffic against these packages alone. A package without description,
-  keywords, categories, documentation, README or licences is refused, and a README with a wrong number of
-  dependencies.";
-
 /// The examples that bring their own traffic, with their packages.
 const EXAMPLES: [(&str, &[&str]); 2] = [
     ("flowloom", &["translator", "load_balancer", "flow_limiter", "sensor"]),
@@ -25,10 +16,7 @@ const EXAMPLES: [(&str, &[&str]); 2] = [
 ];
 
 /// Packages the crates and runs the examples.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
-    if is_help(arguments) || !arguments.is_empty() {
-        return Ok(show(USAGE, arguments));
-    }
+pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let target = root.join(target).join("packages");
     let mut package = Command::new("cargo");

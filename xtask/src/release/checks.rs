@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, ensure};
 
 use super::finish;
-use crate::{ci, packaged};
+use crate::packaged;
 
 /// Runs all checks. Tools that are not installed are named, with the command that installs them.
 pub(super) fn run(root: &Path) -> Result<()> {
@@ -22,8 +22,8 @@ pub(super) fn run(root: &Path) -> Result<()> {
         is_dated(&changelog, version),
         "CHANGELOG.md has no line `## {version} (YEAR-MONTH-DAY)`: describe the version, and date it"
     );
-    ensure!(ci::run(root)? == ExitCode::SUCCESS, "CI fails");
-    ensure!(packaged::run(root, &[])? == ExitCode::SUCCESS, "the packages do not work");
+    ensure!(crate::run(crate::Task::Ci, root)? == ExitCode::SUCCESS, "CI fails");
+    ensure!(packaged::run(root)? == ExitCode::SUCCESS, "the packages do not work");
     if is_installed("deny") {
         finish(Command::new("cargo").current_dir(root).args(["deny", "check"]))?;
     }

@@ -13,18 +13,23 @@ mod package;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
-use crate::{is_help, show};
-
-const USAGE: &str = "usage: cargo xtask release [--target TRIPLE] [--program FILE] [--no-checks]
-
-  Runs the checks of a release, builds the command [target x86_64-unknown-linux-musl, a static program], and writes
-  to target/release-files an archive, a .deb, a bill of materials (CycloneDX) and SHA256SUMS.
-  As root it installs the .deb in an empty root and runs it there.
-
-  --program     takes a program that was built for the target elsewhere
-  --no-checks   leaves out CI, cargo deny, cargo semver-checks and the check of the packages";
+/// Runs the checks of a release, builds the command, and writes to target/release-files an archive,
+/// a .deb, a bill of materials (CycloneDX) and SHA256SUMS. As root it installs the .deb in an empty
+/// root and runs it there.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// The default is a static program.
+    #[arg(long, default_value = "x86_64-unknown-linux-musl")]
+    target: String,
+    /// Takes a program that was built for the target elsewhere.
+    #[arg(long)]
+    program: Option<PathBuf>,
+    /// Leaves out CI, cargo deny, cargo semver-checks and the check of the packages.
+    #[arg(long)]
+    no_checks: bool,
+}
 
 /// The largest program that a release should have, in bytes.
 const PROGRAM_BYTES_MAX: u64 = 20_000_000;
@@ -49,27 +54,10 @@ impl Release<'_> {
 }
 
 /// Makes a release.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
-    if is_help(arguments) {
-        return Ok(show(USAGE, arguments));
-    }
-    let (mut target, mut has_checks) = (String::from("x86_64-unknown-linux-musl"), true);
-    let (out, mut program) = (root.join("target/release-files"), None);
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--no-checks" => has_checks = false,
-            "--target" | "--program" => {
-                let value = words.next().with_context(|| format!("{word} needs a value\n{USAGE}"))?;
-                match word.as_str() {
-                    "--program" => program = Some(root.join(value)),
-                    _ => target.clone_from(value),
-                }
-            }
-            _ => bail!("release does not take '{word}'\n{USAGE}"),
-        }
-    }
-    if has_checks {
+pub(crate) fn run(root: &Path, options: Options) -> Result<ExitCode> {
+    let Options { target, program, no_checks } = options;
+    let out = root.join("target/release-files");
+    if !no_checks {
         checks::run(root)?;
     }
     let program = match program {
@@ -134,21 +122,4 @@ fn finish(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("{command:?} cannot be run"))?;
     ensure!(status.success(), "{command:?} failed");
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_release_does_not_take_is_refused() {
-        for (words, said) in [
-            (&["--targets"][..], "release does not take '--targets'"),
-            (&["--target"], "--target needs a value"),
-        ] {
-            let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-            let error = run(Path::new("."), &words).unwrap_err();
-            assert!(error.to_string().starts_with(said), "{error}");
-        }
-    }
 }
