@@ -109,7 +109,7 @@ pub enum CaptureError {
 }
 
 /// Names the first link types of a list, because a file may contain all existing ones.
-pub(super) fn list(links: &[LinkType]) -> String {
+pub(crate) fn list(links: &[LinkType]) -> String {
     const MOST: usize = 16;
     let mut names: Vec<String> = links.iter().take(MOST).map(ToString::to_string).collect();
     if let Some(more @ 1..) = links.len().checked_sub(MOST) {

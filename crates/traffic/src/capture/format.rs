@@ -1,7 +1,7 @@
 //! Recognises a file by its first bytes.
 
 /// The number of bytes that distinguishes all formats.
-pub(super) const SNIFF_BYTES: usize = 32;
+pub(crate) const SNIFF_BYTES: usize = 32;
 
 /// A capture format with its variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Format {
 
 /// The compression format of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Packing {
+pub(crate) enum Packing {
     Gzip,
     Zstd,
     Xz,
@@ -62,7 +62,7 @@ impl Format {
 }
 
 impl Packing {
-    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [0x1F, 0x8B, ..] => Some(Self::Gzip),
             // A zstd stream may begin with a skippable frame.
@@ -73,7 +73,7 @@ impl Packing {
         }
     }
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",
             Self::Zstd => "zstd",

@@ -72,7 +72,7 @@ pub enum Notice {
 
 impl Notice {
     /// Returns the notice with its packet numbers increased by the packets of earlier readers.
-    pub(super) fn behind(mut self, packets: u64) -> Self {
+    pub(crate) fn behind(mut self, packets: u64) -> Self {
         match &mut self {
             Self::CutRecord { packet, .. }
             | Self::Corrupt { packet, .. }

@@ -187,13 +187,13 @@ impl std::fmt::Display for Annotations {
 
 /// Numbers in the byte order of a section.
 #[derive(Clone, Copy)]
-pub(in crate::capture) struct Words {
-    pub(in crate::capture) big_endian: bool,
+pub(crate) struct Words {
+    pub(crate) big_endian: bool,
 }
 
 impl Words {
     #[inline]
-    pub(in crate::capture) fn word(self, bytes: [u8; 4]) -> u32 {
+    pub(crate) fn word(self, bytes: [u8; 4]) -> u32 {
         if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
     }
 
@@ -202,18 +202,14 @@ impl Words {
     }
 
     /// Returns the number of eight bytes in an option.
-    pub(in crate::capture) fn counter(self, value: &[u8]) -> Option<u64> {
+    pub(crate) fn counter(self, value: &[u8]) -> Option<u64> {
         let value = *value.first_chunk()?;
         Some(if self.big_endian { u64::from_be_bytes(value) } else { u64::from_le_bytes(value) })
     }
 
     /// Returns the options of a block's body from an offset on, up to their end or to an option
     /// that exceeds the body.
-    pub(in crate::capture) fn options(
-        self,
-        body: &[u8],
-        from: usize,
-    ) -> impl Iterator<Item = (u16, &[u8])> {
+    pub(crate) fn options(self, body: &[u8], from: usize) -> impl Iterator<Item = (u16, &[u8])> {
         let mut rest = body.get(from..).unwrap_or_default();
         std::iter::from_fn(move || {
             let (head, behind) = rest.split_first_chunk::<4>()?;

@@ -36,7 +36,7 @@ pub struct InterfaceLosses {
 
 impl InterfaceLosses {
     /// Returns the counters of a block of statistics: interface, time stamp, options.
-    pub(in crate::capture) fn of_statistics(words: Words, body: &[u8]) -> Self {
+    pub(crate) fn of_statistics(words: Words, body: &[u8]) -> Self {
         let mut found = Self::default();
         for (code, value) in words.options(body, 12) {
             match code {
@@ -51,7 +51,7 @@ impl InterfaceLosses {
 
     /// Returns the packets lost before one whose options begin at this offset, if it says so.
     #[cold]
-    pub(in crate::capture) fn of_options(words: Words, body: &[u8], begin: usize) -> Option<Self> {
+    pub(crate) fn of_options(words: Words, body: &[u8], begin: usize) -> Option<Self> {
         const DROP_COUNT: u16 = 4;
         let (_, value) = words.options(body, begin).find(|(code, _)| *code == DROP_COUNT)?;
         Some(Self::before_packet(words.counter(value)?))
@@ -59,7 +59,7 @@ impl InterfaceLosses {
 
     /// Returns the packets lost before one in an obsolete block. All bits of its count are set if
     /// the count is unknown.
-    pub(in crate::capture) fn of_obsolete(drops: u32) -> Option<Self> {
+    pub(crate) fn of_obsolete(drops: u32) -> Option<Self> {
         (drops != 0 && drops != 0xFFFF).then(|| Self::before_packet(drops.into()))
     }
 
@@ -117,7 +117,7 @@ fn entry(interfaces: &mut Interfaces, number: u32, name: InterfaceName) -> &mut 
 
 /// The losses that a walk has found. It may have begun and ended inside a section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::capture) struct Losses {
+pub(crate) struct Losses {
     /// Of the section in which the walk began.
     first: Interfaces,
     /// Sums of the sections between the first and the last.
@@ -128,7 +128,7 @@ pub(in crate::capture) struct Losses {
 
 impl Losses {
     /// Another section begins.
-    pub(in crate::capture) fn section(&mut self) {
+    pub(crate) fn section(&mut self) {
         self.end_with(Interfaces::new());
     }
 
@@ -140,18 +140,13 @@ impl Losses {
 
     /// Adds what a block says about an interface, which is undeclared if it has no number.
     #[cold]
-    pub(in crate::capture) fn note(
-        &mut self,
-        number: Option<u32>,
-        name: InterfaceName,
-        found: InterfaceLosses,
-    ) {
+    pub(crate) fn note(&mut self, number: Option<u32>, name: InterfaceName, found: InterfaceLosses) {
         let open = self.last.as_mut().unwrap_or(&mut self.first);
         entry(open, number.unwrap_or(OTHERS), name).continue_with(found);
     }
 
     /// Adds what a walk from the end of this one has found.
-    pub(in crate::capture) fn append(&mut self, later: Self) {
+    pub(crate) fn append(&mut self, later: Self) {
         for losses in later.first.into_values() {
             let open = self.last.as_mut().unwrap_or(&mut self.first);
             entry(open, losses.number, losses.name).continue_with(losses);
@@ -165,7 +160,7 @@ impl Losses {
     }
 
     /// Returns the sums over all sections, by the numbers of the interfaces.
-    pub(in crate::capture) fn sums(&self) -> Vec<InterfaceLosses> {
+    pub(crate) fn sums(&self) -> Vec<InterfaceLosses> {
         let mut sums = self.first.clone();
         for losses in self.between.values().chain(self.last.iter().flat_map(BTreeMap::values)) {
             entry(&mut sums, losses.number, losses.name).add(*losses);

@@ -7,9 +7,9 @@ pub(in crate::capture) mod losses;
 use flowloom_packet::LinkType;
 
 /// The block of names.
-pub(super) const NAMES: u32 = 4;
+pub(crate) const NAMES: u32 = 4;
 /// The block of secrets for decryption.
-pub(super) const SECRETS: u32 = 10;
+pub(crate) const SECRETS: u32 = 10;
 
 /// Maximum number of bytes of options and blocks that are held at a time.
 const BYTES_MAX: usize = 16 << 20;
@@ -35,7 +35,7 @@ pub struct InterfaceDetails {
     /// of its time stamps.
     pub options: Vec<u8>,
     /// Its number in its section.
-    pub(super) number: u32,
+    pub(crate) number: u32,
 }
 
 /// A block that is neither a section, an interface nor a packet.
@@ -50,33 +50,33 @@ pub struct DetailBlock {
 
 /// The details of a packet other than its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PacketContext {
+pub(crate) struct PacketContext {
     /// The number of the interface in the capture. `None` for an interface that was not declared.
-    pub(super) interface: Option<usize>,
+    pub(crate) interface: Option<usize>,
     /// The offset of its options in the block of the batch, and their length.
-    pub(super) options: (u64, u32),
-    pub(super) big_endian: bool,
+    pub(crate) options: (u64, u32),
+    pub(crate) big_endian: bool,
 }
 
 /// The details that a walk has found.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Details {
+pub(crate) struct Details {
     /// The options of all section headers.
-    pub(super) section_options: Vec<u8>,
+    pub(crate) section_options: Vec<u8>,
     /// The interfaces of all sections.
-    pub(super) interfaces: Vec<InterfaceDetails>,
+    pub(crate) interfaces: Vec<InterfaceDetails>,
     /// The blocks that have not been taken.
-    pub(super) blocks: Vec<DetailBlock>,
+    pub(crate) blocks: Vec<DetailBlock>,
     /// The packets of the latest batch.
-    pub(super) packets: Vec<PacketContext>,
+    pub(crate) packets: Vec<PacketContext>,
     /// The number of the section's first interface.
     first: usize,
     held: usize,
     /// Number of blocks that are not kept: statistics, custom and unknown blocks, and those beyond
     /// the limit.
-    pub(super) blocks_left: u64,
+    pub(crate) blocks_left: u64,
     /// Number of options that are not kept: invalid ones, and those beyond the limit.
-    pub(super) options_left: u64,
+    pub(crate) options_left: u64,
 }
 
 impl Details {
@@ -100,14 +100,14 @@ impl Details {
         Vec::new()
     }
 
-    pub(super) fn section(&mut self, body: &[u8], big_endian: bool) {
+    pub(crate) fn section(&mut self, body: &[u8], big_endian: bool) {
         self.first = self.interfaces.len();
         let options = body.get(16..).unwrap_or_default();
         let kept = self.kept(OptionsOf::Section, options, big_endian);
         self.section_options.extend(kept);
     }
 
-    pub(super) fn interface(&mut self, body: &[u8], link: LinkType, big_endian: bool) {
+    pub(crate) fn interface(&mut self, body: &[u8], link: LinkType, big_endian: bool) {
         let options = self.kept(OptionsOf::Interface, body.get(8..).unwrap_or_default(), big_endian);
         if self.interfaces.len() == INTERFACES_MAX {
             self.options_left += 1;
@@ -118,14 +118,14 @@ impl Details {
     }
 
     /// Records a packet of an interface of the section; its options begin at `position`.
-    pub(super) fn packet(&mut self, interface: Option<u32>, options: (u64, u32), big_endian: bool) {
+    pub(crate) fn packet(&mut self, interface: Option<u32>, options: (u64, u32), big_endian: bool) {
         let number = interface.map(|number| self.first + number as usize);
         let interface = number.filter(|number| *number < self.interfaces.len());
         self.packets.push(PacketContext { interface, options, big_endian });
     }
 
     /// Records another block.
-    pub(super) fn block(&mut self, kind: u32, body: &[u8], big_endian: bool) {
+    pub(crate) fn block(&mut self, kind: u32, body: &[u8], big_endian: bool) {
         let body = match kind {
             NAMES => names(body, big_endian),
             SECRETS => secrets(body, big_endian),
@@ -138,7 +138,7 @@ impl Details {
     }
 
     /// Takes the blocks found so far.
-    pub(super) fn take_blocks(&mut self) -> Vec<DetailBlock> {
+    pub(crate) fn take_blocks(&mut self) -> Vec<DetailBlock> {
         let blocks = std::mem::take(&mut self.blocks);
         self.held -= blocks.iter().map(|block| block.body.len() + 32).sum::<usize>();
         blocks
@@ -147,7 +147,7 @@ impl Details {
 
 /// The block that options belong to, which determines the meaning of their codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OptionsOf {
+pub(crate) enum OptionsOf {
     Section,
     Interface,
     Packet,
@@ -156,7 +156,7 @@ pub(super) enum OptionsOf {
 
 /// Appends options, encoded little-endian and without their end, to `out`. Returns how many options
 /// it omits because they are invalid.
-pub(super) fn append_options(kind: OptionsOf, options: &[u8], big_endian: bool, out: &mut Vec<u8>) -> u64 {
+pub(crate) fn append_options(kind: OptionsOf, options: &[u8], big_endian: bool, out: &mut Vec<u8>) -> u64 {
     let half =
         |bytes: [u8; 2]| if big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) };
     let mut rest = options;

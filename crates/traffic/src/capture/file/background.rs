@@ -11,13 +11,13 @@ use std::thread::{Builder, JoinHandle};
 static CPUS: std::sync::OnceLock<Option<rustix::thread::CpuSet>> = std::sync::OnceLock::new();
 
 /// Stores the CPUs of the calling thread for threads that start later. Only the first call counts.
-pub(in crate::capture) fn remember_cpus() {
+pub(crate) fn remember_cpus() {
     #[cfg(target_os = "linux")]
     CPUS.get_or_init(|| rustix::thread::sched_getaffinity(None).ok());
 }
 
 /// Starts a thread on the stored CPUs.
-pub(in crate::capture) fn spawn(
+pub(crate) fn spawn(
     name: &'static str,
     body: impl FnOnce() + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {

@@ -52,7 +52,7 @@ struct Region {
 }
 
 /// A registered mapping. Dropping it ends the registration.
-pub(in crate::capture) struct Registration(&'static Region);
+pub(crate) struct Registration(&'static Region);
 
 impl std::fmt::Debug for Registration {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -65,7 +65,7 @@ impl std::fmt::Debug for Registration {
 /// # Errors
 ///
 /// Returns the system's error if it does not install the handler.
-pub(in crate::capture) fn install() -> io::Result<()> {
+pub(crate) fn install() -> io::Result<()> {
     let _one_at_a_time = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
     if INSTALLED.get().is_some() {
         return Ok(());
@@ -100,7 +100,7 @@ impl Registration {
     ///
     /// The mapping is not written through. `bytes` and the file outlive the registration: all three
     /// are fields of [`Mapping`](crate::capture::map::Mapping), which drops the registration first.
-    pub(in crate::capture) fn new(file: &File, bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn new(file: &File, bytes: &[u8]) -> Option<Self> {
         INSTALLED.get()?;
         let _one_at_a_time = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = REGIONS.load(Ordering::Relaxed);
@@ -130,7 +130,7 @@ impl Registration {
 
     /// Returns the file offset of the first byte that is lost, if a read has found one.
     #[inline]
-    pub(in crate::capture) fn lost_from(&self) -> Option<u64> {
+    pub(crate) fn lost_from(&self) -> Option<u64> {
         // Relaxed: a thread sees what a handler did on that thread, and finds pages that other
         // threads lost by its own reads.
         let offset = self.0.lost_from.load(Ordering::Relaxed);
@@ -139,13 +139,13 @@ impl Registration {
 
     /// Simulates a fault at `address`.
     #[cfg(test)]
-    pub(in crate::capture) fn lose(&self, address: usize) {
+    pub(crate) fn lose(&self, address: usize) {
         let installed = INSTALLED.get().expect("registrations exist only if the handler is installed");
         assert!(self.0.replace(address, installed.page_bytes));
     }
 
     /// Returns whether a read has found a page inside the file that the storage does not deliver.
-    pub(in crate::capture) fn is_unreadable(&self) -> bool {
+    pub(crate) fn is_unreadable(&self) -> bool {
         self.0.is_unreadable.load(Ordering::Relaxed)
     }
 }

@@ -12,7 +12,7 @@ const COPIES: usize = 16;
 
 /// The result of copying packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::capture) enum Copied {
+pub(crate) enum Copied {
     /// This many packets were copied.
     Packets(usize),
     /// No packet: the batch or its block is full, or a packet is longer than a block.
@@ -23,7 +23,7 @@ pub(in crate::capture) enum Copied {
 
 /// Copies packets into blocks.
 #[derive(Debug, Default)]
-pub(in crate::capture) struct Copies {
+pub(crate) struct Copies {
     /// The block of the batch that is being filled.
     filling: Option<Vec<u8>>,
     free: Vec<Vec<u8>>,
@@ -33,12 +33,12 @@ pub(in crate::capture) struct Copies {
 
 impl Copies {
     /// Returns whether a batch is being filled, which has at least one packet.
-    pub(in crate::capture) fn is_filling(&self) -> bool {
+    pub(crate) fn is_filling(&self) -> bool {
         self.filling.is_some()
     }
 
     /// Appends copies of packets in `block` to a batch: as many as fit, from the first one.
-    pub(in crate::capture) fn take_in(
+    pub(crate) fn take_in(
         &mut self,
         packets: &[RawPacket],
         block: &[u8],
@@ -67,7 +67,7 @@ impl Copies {
     }
 
     /// Attaches the block to a batch that is being filled. Returns whether there is such a batch.
-    pub(in crate::capture) fn finish(&mut self, batch: &mut PacketBatch) -> bool {
+    pub(crate) fn finish(&mut self, batch: &mut PacketBatch) -> bool {
         let Some(buffer) = self.filling.take() else { return false };
         let block = Arc::new(Block::Owned(buffer));
         self.in_use.push(Arc::clone(&block));

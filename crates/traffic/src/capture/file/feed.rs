@@ -15,43 +15,43 @@ use std::io::{self, Read};
 
 /// Free space before the bytes of a piece. It suffices for the first part of all but the longest
 /// records.
-pub(in crate::capture) const HEADROOM_BYTES: usize = 64 << 10;
+pub(crate) const HEADROOM_BYTES: usize = 64 << 10;
 /// Maximum number of bytes in one piece. Several pieces fit into a second-level cache.
-pub(in crate::capture) const PIECE_BYTES: usize = 256 << 10;
+pub(crate) const PIECE_BYTES: usize = 256 << 10;
 
 /// Maximum number of bytes in one piece when many files are read at the same time.
-pub(in crate::capture) const SMALL_PIECE_BYTES: usize = 64 << 10;
+pub(crate) const SMALL_PIECE_BYTES: usize = 64 << 10;
 
 /// A buffer with bytes of the unpacked file.
 #[derive(Debug)]
-pub(in crate::capture) struct Piece {
+pub(crate) struct Piece {
     /// Always [`HEADROOM_BYTES`] + [`PIECE_BYTES`] long, so that no buffer is cleared between two
     /// uses.
-    pub(in crate::capture) buffer: Vec<u8>,
+    pub(crate) buffer: Vec<u8>,
     /// The beginning of the bytes. The space before them may be overwritten.
-    pub(in crate::capture) start: usize,
+    pub(crate) start: usize,
     /// The end of the bytes.
-    pub(in crate::capture) end: usize,
+    pub(crate) end: usize,
 }
 
 /// Returns a buffer for a piece.
-pub(in crate::capture) fn new_buffer() -> Vec<u8> {
+pub(crate) fn new_buffer() -> Vec<u8> {
     vec![0; HEADROOM_BYTES + PIECE_BYTES]
 }
 
 /// Returns a buffer for a small piece.
-pub(in crate::capture) fn new_small_buffer() -> Vec<u8> {
+pub(crate) fn new_small_buffer() -> Vec<u8> {
     vec![0; HEADROOM_BYTES + SMALL_PIECE_BYTES]
 }
 
 /// Returns whether a buffer comes from [`new_buffer`] or [`new_small_buffer`].
-pub(in crate::capture) fn is_piece_buffer(buffer: &[u8]) -> bool {
+pub(crate) fn is_piece_buffer(buffer: &[u8]) -> bool {
     [PIECE_BYTES, SMALL_PIECE_BYTES].contains(&buffer.len().wrapping_sub(HEADROOM_BYTES))
 }
 
 /// The result of reading a piece.
 #[derive(Debug)]
-pub(in crate::capture) enum Fed {
+pub(crate) enum Fed {
     /// The next bytes, at least one.
     Piece(Piece),
     /// The reader has no bytes now. The buffer comes back.
@@ -64,7 +64,7 @@ pub(in crate::capture) enum Fed {
 
 /// How much of a buffer a feed fills before it returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::capture) enum Filling {
+pub(crate) enum Filling {
     /// The whole buffer if possible; for files.
     Whole,
     /// The result of one read, so that bytes from a pipe do not wait for the rest of a piece.
@@ -72,7 +72,7 @@ pub(in crate::capture) enum Filling {
 }
 
 /// Reads pieces.
-pub(in crate::capture) struct Feed {
+pub(crate) struct Feed {
     reader: Box<dyn Read + Send>,
     filling: Filling,
     /// The reader's error or end after its last bytes.
@@ -86,13 +86,13 @@ impl std::fmt::Debug for Feed {
 }
 
 impl Feed {
-    pub(in crate::capture) fn new(reader: Box<dyn Read + Send>, filling: Filling) -> Self {
+    pub(crate) fn new(reader: Box<dyn Read + Send>, filling: Filling) -> Self {
         Self { reader, filling, last_word: None }
     }
 
     /// Reads the next piece into `buffer`, which must come from [`new_buffer`] or
     /// [`new_small_buffer`].
-    pub(in crate::capture) fn fill(&mut self, mut buffer: Vec<u8>) -> Fed {
+    pub(crate) fn fill(&mut self, mut buffer: Vec<u8>) -> Fed {
         let (start, mut end) = (HEADROOM_BYTES, HEADROOM_BYTES);
         while self.last_word.is_none() && end < buffer.len() {
             match self.reader.read(&mut buffer[end..]) {

@@ -15,7 +15,7 @@ use crate::capture::feed::{Fed, Feed, Piece, new_buffer};
 /// A thread that fills buffers ahead of the walk. Dropping it ends the thread and waits for its
 /// read to return.
 #[derive(Debug)]
-pub(in crate::capture) struct FeedThread {
+pub(crate) struct FeedThread {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -47,7 +47,7 @@ struct State {
 
 /// The thread's answer to the walk.
 #[derive(Debug)]
-pub(in crate::capture) enum Taken {
+pub(crate) enum Taken {
     Piece(Piece),
     /// All buffers are in blocks that stages hold.
     NoBuffer,
@@ -69,7 +69,7 @@ impl FeedThread {
     /// # Errors
     ///
     /// Returns the feed and the buffers if the system cannot start a thread.
-    pub(in crate::capture) fn start(
+    pub(crate) fn start(
         feed: Feed,
         free: Vec<Vec<u8>>,
         unallocated: usize,
@@ -107,7 +107,7 @@ impl FeedThread {
     }
 
     /// Returns the next piece. Waits for it as long as the thread has a buffer to fill.
-    pub(in crate::capture) fn take(&mut self) -> Taken {
+    pub(crate) fn take(&mut self) -> Taken {
         let mut state = self.shared.lock();
         loop {
             if let Some(piece) = state.pieces.pop_front() {
@@ -127,7 +127,7 @@ impl FeedThread {
     }
 
     /// Returns a buffer to the thread.
-    pub(in crate::capture) fn give_back(&mut self, buffer: Vec<u8>) {
+    pub(crate) fn give_back(&mut self, buffer: Vec<u8>) {
         let mut state = self.shared.lock();
         state.free.push(buffer);
         drop(state);

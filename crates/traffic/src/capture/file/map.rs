@@ -20,7 +20,7 @@ use crate::capture::bus_error::Registration;
 /// [`guard_against_truncation`](crate::capture::guard_against_truncation) was called, and ends the
 /// process otherwise.
 #[derive(Clone, Debug)]
-pub(in crate::capture) struct Mapping {
+pub(crate) struct Mapping {
     block: SharedBlock,
     mapped: Arc<MappedFile>,
     /// The file header or section header at the time of mapping, with which later passes begin.
@@ -38,11 +38,11 @@ struct MappedFile {
 
 /// The part of a mapped file that is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::capture) struct Left {
+pub(crate) struct Left {
     /// Bytes before the first lost one.
-    pub(in crate::capture) bytes: usize,
+    pub(crate) bytes: usize,
     /// Whether the lost bytes lie inside the file: the storage failed.
-    pub(in crate::capture) is_unreadable: bool,
+    pub(crate) is_unreadable: bool,
 }
 
 /// The bytes of a mapping in a block.
@@ -87,7 +87,7 @@ impl Mapping {
     /// # Errors
     ///
     /// Returns an error when the file system cannot map the file.
-    pub(in crate::capture) fn new(file: File, head: &[u8]) -> io::Result<Self> {
+    pub(crate) fn new(file: File, head: &[u8]) -> io::Result<Self> {
         // SAFETY: the mapping is private and read-only, so nothing in this process writes through
         // it. `Mmap` requires that no other process changes the file. Changed contents appear as
         // different packet bytes, which every reader here treats as untrusted anyway, and a
@@ -108,43 +108,43 @@ impl Mapping {
 
     /// Returns the same mapping with its own block: threads that count references to the same block
     /// would contend.
-    pub(in crate::capture) fn with_own_block(&self) -> Self {
+    pub(crate) fn with_own_block(&self) -> Self {
         let block = Arc::new(Block::Foreign(Box::new(Bytes(Arc::clone(&self.mapped)))));
         Self { block, ..self.clone() }
     }
 
     /// Returns the block that holds the file.
-    pub(in crate::capture) fn block(&self) -> &SharedBlock {
+    pub(crate) fn block(&self) -> &SharedBlock {
         &self.block
     }
 
     /// Returns the file header or section header.
-    pub(in crate::capture) fn head(&self) -> &[u8] {
+    pub(crate) fn head(&self) -> &[u8] {
         &self.head
     }
 
     /// Returns the file.
     #[cfg(target_os = "linux")]
-    pub(in crate::capture) fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         &self.mapped.file
     }
 
     /// Simulates a failure of the storage at `offset`.
     #[cfg(all(test, target_os = "linux"))]
-    pub(in crate::capture) fn fail_at(&self, offset: usize) {
+    pub(crate) fn fail_at(&self, offset: usize) {
         let registration = self.mapped.registration.as_ref().expect("the handler is installed");
         registration.lose(self.block.bytes()[offset..].as_ptr().addr());
     }
 
     /// Returns the number of handles of the mapping.
     #[cfg(all(test, target_os = "linux"))]
-    pub(in crate::capture) fn users(&self) -> usize {
+    pub(crate) fn users(&self) -> usize {
         Arc::strong_count(&self.block)
     }
 
     /// Returns whether a read has found that bytes before `end` are lost.
     #[inline]
-    pub(in crate::capture) fn is_lost_before(&self, end: usize) -> bool {
+    pub(crate) fn is_lost_before(&self, end: usize) -> bool {
         self.lost_from().is_some_and(|offset| offset < end as u64)
     }
 
@@ -164,7 +164,7 @@ impl Mapping {
     }
 
     /// Returns the part of the mapping that the file still covers.
-    pub(in crate::capture) fn left(&self) -> Left {
+    pub(crate) fn left(&self) -> Left {
         let mapped_bytes = self.mapped.map.len();
         // If the file system cannot return the length, reads detect the loss.
         let file_bytes = self.mapped.file.metadata().map_or(u64::MAX, |metadata| metadata.len());
@@ -183,7 +183,7 @@ impl Mapping {
     /// Fails if a page lies beyond the end of a truncated file, or if the kernel does not support
     /// this advice.
     #[cfg(target_os = "linux")]
-    pub(in crate::capture) fn populate(&self, range: Range<usize>) -> io::Result<()> {
+    pub(crate) fn populate(&self, range: Range<usize>) -> io::Result<()> {
         let end = range.end.min(self.mapped.map.len());
         if range.start >= end {
             return Ok(());
@@ -193,7 +193,7 @@ impl Mapping {
     /// Unmaps the pages of `range`. A later read maps them again. The thread that has walked the
     /// range calls this, because one thread would take long for the whole file.
     #[cfg(target_os = "linux")]
-    pub(in crate::capture) fn release(&self, range: Range<usize>) {
+    pub(crate) fn release(&self, range: Range<usize>) {
         let end = range.end.min(self.mapped.map.len());
         if range.start >= end {
             return;

@@ -31,7 +31,7 @@ const PAGE_BYTES: usize = 64 << 10;
 
 /// The result of [`Mapped::fill`].
 #[derive(Debug)]
-pub(in crate::capture) enum MappedFill {
+pub(crate) enum MappedFill {
     /// The batch holds packets.
     Packets,
     /// No more packets.
@@ -51,7 +51,7 @@ enum Loss {
 
 /// The position of a walk through a mapping.
 #[derive(Debug)]
-pub(in crate::capture) struct Mapped {
+pub(crate) struct Mapped {
     mapping: Mapping,
     at: usize,
     /// The end of the capture: the length of the mapping, or less if the file was truncated.
@@ -79,7 +79,7 @@ pub(in crate::capture) struct Mapped {
 impl Mapped {
     /// Returns a walk whose first record begins at `start`, and whose last record begins before
     /// `limit`.
-    pub(in crate::capture) fn new(mapping: Mapping, start: usize, limit: usize) -> Self {
+    pub(crate) fn new(mapping: Mapping, start: usize, limit: usize) -> Self {
         let end = mapping.block().bytes().len();
         Self {
             mapping,
@@ -105,7 +105,7 @@ impl Mapped {
 
     /// Makes the walk unmap the pages behind it, except those of the last `kept_bytes`, which other
     /// threads may still read. A file that is read again would need them again.
-    pub(in crate::capture) fn release_behind(&mut self, kept_bytes: usize) {
+    pub(crate) fn release_behind(&mut self, kept_bytes: usize) {
         #[cfg(target_os = "linux")]
         if self.released.is_none() {
             self.released = Some(self.at.next_multiple_of(PAGE_BYTES));
@@ -125,22 +125,22 @@ impl Mapped {
     }
 
     /// Returns the mapping, for another pass.
-    pub(in crate::capture) fn mapping(&self) -> &Mapping {
+    pub(crate) fn mapping(&self) -> &Mapping {
         &self.mapping
     }
 
     /// Returns whether the walk skips records before the end of the file.
-    pub(in crate::capture) fn is_limited(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         self.limit != usize::MAX
     }
 
     /// Returns the file offset of the first byte that the walk has not read.
-    pub(in crate::capture) fn offset(&self) -> usize {
+    pub(crate) fn offset(&self) -> usize {
         self.at
     }
 
     /// Fills an empty batch with the next packets.
-    pub(in crate::capture) fn fill(&mut self, walk: &mut Walk, batch: &mut PacketBatch) -> MappedFill {
+    pub(crate) fn fill(&mut self, walk: &mut Walk, batch: &mut PacketBatch) -> MappedFill {
         if self.at >= self.trusted_to {
             self.ask_length();
         }

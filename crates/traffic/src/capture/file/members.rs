@@ -15,50 +15,50 @@ use crate::capture::stream::Reading;
 use crate::capture::summary::is_undecodable;
 
 /// The name of standard input in reports.
-pub(in crate::capture) const STDIN: &str = "standard input";
+pub(crate) const STDIN: &str = "standard input";
 /// Maximum number of files of one directory. More files would take too much memory for their names.
 const FILES_MAX: usize = 1 << 20;
 
 /// One input of a set: standard input, a pipe or a file.
 #[derive(Debug)]
-pub(in crate::capture) struct Member {
-    pub(in crate::capture) input: Input,
+pub(crate) struct Member {
+    pub(crate) input: Input,
     /// Bytes on disk; `None` if it is not a regular file.
-    pub(in crate::capture) bytes: Option<u64>,
+    pub(crate) bytes: Option<u64>,
     /// The mapping, kept for the next pass.
-    pub(in crate::capture) mapping: Option<Mapping>,
+    pub(crate) mapping: Option<Mapping>,
     /// What is read of a mapped file, unless all of it is.
-    pub(in crate::capture) range: Option<MemberRange>,
+    pub(crate) range: Option<MemberRange>,
     /// Time of the first packet; 0 without packets, `None` if it was not read.
-    pub(in crate::capture) first_ns: Option<u64>,
+    pub(crate) first_ns: Option<u64>,
     /// Its index among all members in the order in which they were named.
-    pub(in crate::capture) named: usize,
+    pub(crate) named: usize,
 }
 
 /// A range of a mapped file.
 #[derive(Clone, Debug)]
-pub(in crate::capture) struct MemberRange {
+pub(crate) struct MemberRange {
     /// Where it begins; `None` at the beginning of the file.
-    pub(in crate::capture) begin: Option<Place>,
+    pub(crate) begin: Option<Place>,
     /// Records that begin from this offset on are not read; `None` to read to the end.
-    pub(in crate::capture) limit: Option<u64>,
+    pub(crate) limit: Option<u64>,
 }
 
 /// How members are opened.
 #[derive(Clone, Debug)]
-pub(in crate::capture) struct Opener {
-    pub(in crate::capture) options: CaptureOptions,
+pub(crate) struct Opener {
+    pub(crate) options: CaptureOptions,
     /// Callback that returns whether to stop waiting for a pipe.
-    pub(in crate::capture) give_up: GiveUp,
+    pub(crate) give_up: GiveUp,
     /// Whether the files are read again.
-    pub(in crate::capture) keeps_mappings: bool,
+    pub(crate) keeps_mappings: bool,
     /// Whether to unmap what was read.
-    pub(in crate::capture) releases: bool,
+    pub(crate) releases: bool,
 }
 
 /// An opened member.
 #[derive(Debug)]
-pub(in crate::capture) enum Opened {
+pub(crate) enum Opened {
     Capture(Box<Capture>),
     /// A pipe whose header may not have arrived.
     Pipe(Box<Opening>),
@@ -66,7 +66,7 @@ pub(in crate::capture) enum Opened {
 
 impl Member {
     /// Returns its path. Standard input has its name in words.
-    pub(in crate::capture) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         match &self.input {
             Input::Stdin => Path::new(STDIN),
             Input::Path(path) => path,
@@ -74,11 +74,7 @@ impl Member {
     }
 
     /// Opens the member. `reading` applies if it is neither mapped nor a pipe.
-    pub(in crate::capture) fn open(
-        &mut self,
-        opener: &Opener,
-        reading: Reading,
-    ) -> Result<Opened, CaptureError> {
+    pub(crate) fn open(&mut self, opener: &Opener, reading: Reading) -> Result<Opened, CaptureError> {
         let io = |path: &Path, source| CaptureError::Io { path: path.to_path_buf(), source };
         let (path, pipe) = match &self.input {
             Input::Stdin => {
@@ -117,14 +113,14 @@ impl Member {
 
 /// The members of a set, and the facts collected when they were listed.
 #[derive(Debug, Default)]
-pub(in crate::capture) struct Members {
-    pub(in crate::capture) list: Vec<Member>,
-    pub(in crate::capture) notices: Vec<Notice>,
+pub(crate) struct Members {
+    pub(crate) list: Vec<Member>,
+    pub(crate) notices: Vec<Notice>,
 }
 
 impl Members {
     /// Lists the members of a set. It opens every regular file, so that errors show before the run.
-    pub(in crate::capture) fn of(inputs: &[Input], options: SetOptions) -> Result<Self, CaptureError> {
+    pub(crate) fn of(inputs: &[Input], options: SetOptions) -> Result<Self, CaptureError> {
         let mut members = Self::default();
         if inputs.iter().filter(|input| **input == Input::Stdin).count() > 1
             || (inputs.contains(&Input::Stdin) && options.passes > 1)
@@ -179,7 +175,7 @@ impl Members {
     }
 
     /// Returns the bytes to be read over all passes; 0 if unknown.
-    pub(in crate::capture) fn total_bytes(&self, passes: u32) -> u64 {
+    pub(crate) fn total_bytes(&self, passes: u32) -> u64 {
         let bytes: Option<u64> = self.list.iter().map(|member| member.bytes).sum();
         match (bytes, passes) {
             (Some(bytes), passes) if passes != u32::MAX => bytes.saturating_mul(u64::from(passes.max(1))),
@@ -258,7 +254,7 @@ fn first_time(path: &Path, options: CaptureOptions) -> Result<u64, CaptureError>
 }
 
 /// Returns the time of the next packet of a capture, or 0 at its end.
-pub(in crate::capture) fn first_of(capture: &mut Capture) -> Result<u64, CaptureError> {
+pub(crate) fn first_of(capture: &mut Capture) -> Result<u64, CaptureError> {
     let mut batch = PacketBatch::new();
     capture.next_batch(&mut batch)?;
     Ok(batch.packets.first().map_or(0, |packet| packet.time_ns))

@@ -83,9 +83,9 @@ pub struct Capture {
 
 /// A position in a file, with the reading state there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::capture) struct Place {
-    pub(in crate::capture) offset: u64,
-    pub(in crate::capture) state: WalkState,
+pub(crate) struct Place {
+    pub(crate) offset: u64,
+    pub(crate) state: WalkState,
 }
 
 #[derive(Debug)]
@@ -113,7 +113,7 @@ impl Capture {
     }
 
     /// Opens the capture at `path`, or a pipe whose header may not have arrived.
-    pub(in crate::capture) fn open_unless_pipe(
+    pub(crate) fn open_unless_pipe(
         path: &Path,
         options: CaptureOptions,
     ) -> Result<Result<Self, File>, CaptureError> {
@@ -123,7 +123,7 @@ impl Capture {
     /// Opens the capture at `path`, or a pipe whose header may not have arrived. It maps the file
     /// if possible and otherwise reads it according to `reading`. One of many files is not mapped
     /// and takes no file descriptor.
-    pub(in crate::capture) fn open_to_read(
+    pub(crate) fn open_to_read(
         path: &Path,
         options: CaptureOptions,
         reading: Reading,
@@ -171,7 +171,7 @@ impl Capture {
     }
 
     /// Opens a capture from `inner`, read according to `reading`.
-    pub(in crate::capture) fn read_by(
+    pub(crate) fn read_by(
         path: &Path,
         mut inner: impl Read + Send + 'static,
         reading: Reading,
@@ -183,13 +183,13 @@ impl Capture {
     }
 
     /// Opens a mapped capture again, for another pass.
-    pub(in crate::capture) fn mapped(path: &Path, mapping: Mapping) -> Result<Self, CaptureError> {
+    pub(crate) fn mapped(path: &Path, mapping: Mapping) -> Result<Self, CaptureError> {
         Self::mapped_between(path, mapping, None, None)
     }
 
     /// Opens a range of a mapped capture: from `begin`, or its first record, to the last record
     /// that begins before offset `limit`, or to its end.
-    pub(in crate::capture) fn mapped_between(
+    pub(crate) fn mapped_between(
         path: &Path,
         mapping: Mapping,
         begin: Option<Place>,
@@ -205,7 +205,7 @@ impl Capture {
     }
 
     /// Opens a range of a mapped capture, whose pages stay mapped behind the walk.
-    pub(in crate::capture) fn segment(
+    pub(crate) fn segment(
         path: &Path,
         mapping: Mapping,
         begin: Option<Place>,
@@ -296,7 +296,7 @@ impl Capture {
     }
 
     /// Unmaps what was read, except the last part, which other threads may still read.
-    pub(in crate::capture) fn release_behind(&mut self) {
+    pub(crate) fn release_behind(&mut self) {
         const KEPT_BYTES: usize = 8 << 20;
         if let Body::Mapped(mapped) = &mut self.body {
             mapped.release_behind(KEPT_BYTES);
@@ -304,12 +304,12 @@ impl Capture {
     }
 
     /// From now on, collects the details of a pcapng capture other than its packets.
-    pub(in crate::capture) fn note_details(&mut self) {
+    pub(crate) fn note_details(&mut self) {
         self.walk.note_details();
     }
 
     /// Returns the collected details of a pcapng capture.
-    pub(in crate::capture) fn details(&mut self) -> Option<&mut Details> {
+    pub(crate) fn details(&mut self) -> Option<&mut Details> {
         self.walk.details()
     }
 
@@ -442,11 +442,11 @@ impl Capture {
         self.walk.joints().notice(&self.path)
     }
 
-    pub(in crate::capture) fn losses(&self) -> Losses {
+    pub(crate) fn losses(&self) -> Losses {
         self.walk.losses()
     }
 
-    pub(in crate::capture) fn joints(&self) -> Joints {
+    pub(crate) fn joints(&self) -> Joints {
         self.walk.joints()
     }
 
@@ -461,23 +461,23 @@ impl Capture {
     }
 
     /// Returns the boundary at which it stopped, if it stopped at its limit.
-    pub(in crate::capture) fn left_off(&self) -> Option<&Place> {
+    pub(crate) fn left_off(&self) -> Option<&Place> {
         self.left_off.as_ref()
     }
 
     /// Returns how its results depend on what came before its first record.
-    pub(in crate::capture) fn effects(&self) -> pcapng::Effects {
+    pub(crate) fn effects(&self) -> pcapng::Effects {
         self.walk.effects()
     }
 
     /// Returns whether it is compressed.
-    pub(in crate::capture) fn is_packed(&self) -> bool {
+    pub(crate) fn is_packed(&self) -> bool {
         self.packing.is_some()
     }
 
     /// Returns the mapping of a mapped capture that has not ended and is read to its end, and how
     /// far it was read.
-    pub(in crate::capture) fn mapped_place(&self) -> Option<(&Mapping, Place)> {
+    pub(crate) fn mapped_place(&self) -> Option<(&Mapping, Place)> {
         let Body::Mapped(mapped) = &self.body else { return None };
         if mapped.is_limited() {
             return None;
@@ -488,7 +488,7 @@ impl Capture {
     }
 
     /// Returns the mapping of a mapped capture, for another pass.
-    pub(in crate::capture) fn mapping(&self) -> Option<&Mapping> {
+    pub(crate) fn mapping(&self) -> Option<&Mapping> {
         match &self.body {
             Body::Mapped(mapped) => Some(mapped.mapping()),
             _ => None,

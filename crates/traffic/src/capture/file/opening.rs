@@ -18,7 +18,7 @@ const HEADER_MAX: usize = 4 << 20;
 
 /// A capture that is being opened.
 #[derive(Debug)]
-pub(in crate::capture) struct Opening {
+pub(crate) struct Opening {
     path: PathBuf,
     options: CaptureOptions,
     kept: Arc<Mutex<Kept>>,
@@ -48,7 +48,7 @@ fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
 }
 
 impl Opening {
-    pub(in crate::capture) fn new(path: &Path, pipe: Patient, options: CaptureOptions) -> Self {
+    pub(crate) fn new(path: &Path, pipe: Patient, options: CaptureOptions) -> Self {
         pipe.asks_again().store(true, Ordering::Relaxed);
         let kept = Kept { pipe, bytes: Vec::new(), is_open: false, is_silent: false };
         Self { path: path.to_path_buf(), options, kept: Arc::new(Mutex::new(kept)) }
@@ -60,7 +60,7 @@ impl Opening {
     /// # Errors
     ///
     /// Returns the same errors as [`Capture::open`].
-    pub(in crate::capture) fn poll(&mut self) -> Result<Option<Capture>, CaptureError> {
+    pub(crate) fn poll(&mut self) -> Result<Option<Capture>, CaptureError> {
         if lock(&self.kept).is_without_news() {
             return Ok(None);
         }

@@ -30,7 +30,7 @@ const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 /// Callback that returns whether to stop waiting.
 #[derive(Clone, Default)]
-pub(in crate::capture) struct GiveUp(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
+pub(crate) struct GiveUp(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 
 impl std::fmt::Debug for GiveUp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -39,17 +39,17 @@ impl std::fmt::Debug for GiveUp {
 }
 
 impl GiveUp {
-    pub(in crate::capture) fn when(stopped: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+    pub(crate) fn when(stopped: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(stopped)))
     }
 
-    pub(in crate::capture) fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.0.as_ref().is_some_and(|stopped| stopped())
     }
 }
 
 /// Opens a file. It opens a named pipe without waiting for its other end.
-pub(in crate::capture) fn open(path: &Path) -> io::Result<File> {
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
@@ -82,7 +82,7 @@ pub struct Patient {
 }
 
 impl Patient {
-    pub(in crate::capture) fn new(file: File, give_up: GiveUp) -> Self {
+    pub(crate) fn new(file: File, give_up: GiveUp) -> Self {
         Self { file, give_up, asks_again: Arc::default() }
     }
 
@@ -108,7 +108,7 @@ impl Patient {
     }
 
     /// Returns standard input without the buffer of the standard library, which cannot be polled.
-    pub(in crate::capture) fn stdin_until(give_up: GiveUp) -> io::Result<Self> {
+    pub(crate) fn stdin_until(give_up: GiveUp) -> io::Result<Self> {
         #[cfg(unix)]
         let stdin = io::stdin().as_fd().try_clone_to_owned()?;
         #[cfg(windows)]
@@ -117,13 +117,13 @@ impl Patient {
     }
 
     /// Returns whether it is a regular file, which is never silent.
-    pub(in crate::capture) fn is_file(&self) -> bool {
+    pub(crate) fn is_file(&self) -> bool {
         self.file.metadata().is_ok_and(|metadata| metadata.is_file())
     }
 
     /// Returns a flag for a caller that polls again. Once the flag is set, a silent pipe returns
     /// instead of waiting.
-    pub(in crate::capture) fn asks_again(&self) -> Arc<AtomicBool> {
+    pub(crate) fn asks_again(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.asks_again)
     }
 

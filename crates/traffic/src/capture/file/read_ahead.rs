@@ -28,7 +28,7 @@ const AHEAD_BYTES: usize = 32 << 20;
 /// Reads a range of a mapping ahead of its walk. Dropping it ends the thread and waits for its last
 /// piece.
 #[derive(Debug)]
-pub(in crate::capture) struct ReadAhead {
+pub(crate) struct ReadAhead {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -48,7 +48,7 @@ impl ReadAhead {
     /// # Errors
     ///
     /// Returns an error when the system cannot start a thread.
-    pub(in crate::capture) fn start(mapping: Mapping, range: Range<usize>) -> io::Result<Self> {
+    pub(crate) fn start(mapping: Mapping, range: Range<usize>) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             walked: AtomicUsize::new(range.start),
             wake_at: AtomicUsize::new(usize::MAX),
@@ -63,7 +63,7 @@ impl ReadAhead {
 
     /// Reports the walk's offset. It costs one load unless it wakes the thread.
     #[inline]
-    pub(in crate::capture) fn walked_to(&self, offset: usize) {
+    pub(crate) fn walked_to(&self, offset: usize) {
         // Relaxed: the next report wakes a thread that misses an offset.
         self.shared.walked.store(offset, Ordering::Relaxed);
         if offset >= self.shared.wake_at.load(Ordering::Relaxed) {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// Reads a file from a given offset.
 #[derive(Debug)]
-pub(in crate::capture) struct Reopened {
+pub(crate) struct Reopened {
     path: PathBuf,
     /// Device and inode, which detect that another file replaced this one.
     #[cfg(unix)]
@@ -24,7 +24,7 @@ pub(in crate::capture) struct Reopened {
 impl Reopened {
     /// Returns a reader of the file at `path` that starts at offset `at`. `metadata` describes the
     /// file.
-    pub(in crate::capture) fn new(path: &Path, metadata: &Metadata, at: u64) -> Self {
+    pub(crate) fn new(path: &Path, metadata: &Metadata, at: u64) -> Self {
         Self {
             path: path.to_path_buf(),
             #[cfg(unix)]

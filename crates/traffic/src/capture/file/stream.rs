@@ -25,7 +25,7 @@ const LONG_BLOCKS: usize = 8;
 
 /// The reason why a stream has ended permanently.
 #[derive(Debug)]
-pub(in crate::capture) enum StreamEnd {
+pub(crate) enum StreamEnd {
     /// It ended after a record, was truncated, or is corrupt.
     Stop(Stop),
     /// Reading failed.
@@ -34,7 +34,7 @@ pub(in crate::capture) enum StreamEnd {
 
 /// The result of [`Stream::fill`].
 #[derive(Debug)]
-pub(in crate::capture) enum StreamFill {
+pub(crate) enum StreamFill {
     /// The batch holds packets.
     Packets,
     /// Workers hold all blocks, or no data arrives.
@@ -45,7 +45,7 @@ pub(in crate::capture) enum StreamFill {
 
 /// The thread that reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::capture) enum Reading {
+pub(crate) enum Reading {
     /// The thread that walks, because a pipe may have no data now.
     Inline,
     /// A separate thread, from the second piece on, because a file always has bytes or ends.
@@ -83,7 +83,7 @@ struct Gathered {
 
 /// A capture that is read sequentially.
 #[derive(Debug)]
-pub(in crate::capture) struct Stream {
+pub(crate) struct Stream {
     source: Source,
     /// The block that is walked; `None` while a record is gathered.
     current: Option<Current>,
@@ -101,7 +101,7 @@ pub(in crate::capture) struct Stream {
 impl Stream {
     /// Returns a stream whose first bytes are `prefix`. The first record begins at `start`, inside
     /// the prefix or at its end.
-    pub(in crate::capture) fn new(
+    pub(crate) fn new(
         prefix: Vec<u8>,
         start: usize,
         inner: impl Read + Send + 'static,
@@ -125,7 +125,7 @@ impl Stream {
     }
 
     /// Returns the file offset of the first byte that the walk has not read.
-    pub(in crate::capture) fn offset(&self) -> u64 {
+    pub(crate) fn offset(&self) -> u64 {
         match (&self.current, &self.gathered) {
             (Some(current), _) => current.offset(),
             (None, Some(gathered)) => gathered.offset,
@@ -134,7 +134,7 @@ impl Stream {
     }
 
     /// Fills an empty batch with the next packets.
-    pub(in crate::capture) fn fill(&mut self, walk: &mut Walk, batch: &mut PacketBatch) -> StreamFill {
+    pub(crate) fn fill(&mut self, walk: &mut Walk, batch: &mut PacketBatch) -> StreamFill {
         loop {
             let mut need = 0;
             if let Some(current) = &mut self.current {

@@ -34,10 +34,10 @@ impl Default for UnpackLimits {
 
 /// The limit that an input exceeded, carried through [`io::Error`].
 #[derive(Debug)]
-pub(in crate::capture) struct LimitBroken {
-    pub(in crate::capture) packed_bytes: u64,
-    pub(in crate::capture) unpacked_bytes: u64,
-    pub(in crate::capture) limit: String,
+pub(crate) struct LimitBroken {
+    pub(crate) packed_bytes: u64,
+    pub(crate) unpacked_bytes: u64,
+    pub(crate) limit: String,
 }
 
 impl std::fmt::Display for LimitBroken {
@@ -69,13 +69,13 @@ impl<R: Read> Read for Lz4Frames<R> {
 }
 
 /// Counts the bytes that pass.
-pub(in crate::capture) struct Counting<R> {
+pub(crate) struct Counting<R> {
     inner: R,
     count: Arc<AtomicU64>,
 }
 
 impl<R> Counting<R> {
-    pub(in crate::capture) fn new(inner: R, count: Arc<AtomicU64>) -> Self {
+    pub(crate) fn new(inner: R, count: Arc<AtomicU64>) -> Self {
         Self { inner, count }
     }
 }
@@ -117,7 +117,7 @@ impl<R: Read> Read for Limited<R> {
 
 /// Returns a reader of the unpacked bytes. `packed` counts the packed bytes read from `inner`,
 /// `buffer_bytes` at a time.
-pub(in crate::capture) fn unpack<'a>(
+pub(crate) fn unpack<'a>(
     packing: Packing,
     inner: impl Read + Send + 'a,
     packed: &Arc<AtomicU64>,

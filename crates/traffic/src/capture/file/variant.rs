@@ -44,7 +44,7 @@ enum Chain {
 
 /// The header length that follows from the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::capture) enum Answer {
+pub(crate) enum Answer {
     /// This many bytes separate a record's header from its packet.
     Extra(usize),
     /// This many bytes of records are needed for a decision.
@@ -55,12 +55,7 @@ pub(in crate::capture) enum Answer {
 /// begin `rest`. The `announced` number is used unless it fails and another number does not.
 ///
 /// `last` means that nothing follows `rest`.
-pub(in crate::capture) fn extra_bytes(
-    state: &PcapState,
-    announced: usize,
-    rest: &[u8],
-    last: bool,
-) -> Answer {
+pub(crate) fn extra_bytes(state: &PcapState, announced: usize, rest: &[u8], last: bool) -> Answer {
     match chain(state, announced, rest, ANNOUNCED_HEADERS, is_possible) {
         Chain::Broken => {}
         Chain::Short { need, .. } if !last && need <= LOOK_AHEAD_BYTES_MAX => return Answer::Need(need),

@@ -46,7 +46,7 @@ const SNAPLEN_MIN: u32 = 65_535;
 /// The remaining cost of searches: a hostile file may contain any number of long chains that
 /// eventually break.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::capture) struct Budget {
+pub(crate) struct Budget {
     headers: u32,
 }
 
@@ -58,7 +58,7 @@ impl Default for Budget {
 
 /// The description at the beginning of a file.
 #[derive(Debug)]
-pub(in crate::capture) struct FileHead {
+pub(crate) struct FileHead {
     /// The reading state before the first packet.
     state: WalkState,
     /// The offset of the first record, or of the first packet block.
@@ -67,7 +67,7 @@ pub(in crate::capture) struct FileHead {
 
 impl FileHead {
     /// Reads the beginning of a file. Returns `None` if it is not a capture.
-    pub(in crate::capture) fn of(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         let (mut walk, start) = Walk::begin(Format::of(bytes)?, bytes).ok()?;
         let end = bytes.len().min(DESCRIPTIONS_BYTES);
         let mut at = start;
@@ -91,43 +91,33 @@ impl FileHead {
     }
 
     /// Returns the offset of the first record, or of the first packet block.
-    pub(in crate::capture) fn first(&self) -> usize {
+    pub(crate) fn first(&self) -> usize {
         self.first
     }
 
     /// Returns whether the file is pcapng.
-    pub(in crate::capture) fn is_of_blocks(&self) -> bool {
+    pub(crate) fn is_of_blocks(&self) -> bool {
         matches!(self.state, WalkState::Pcapng(_))
     }
 
     /// Returns the reading state at `at`, if neither sections nor interfaces began since the first
     /// packet.
-    pub(in crate::capture) fn state_at(&self, bytes: &[u8], at: usize) -> WalkState {
+    pub(crate) fn state_at(&self, bytes: &[u8], at: usize) -> WalkState {
         self.state.clone().before(bytes.get(at..).unwrap_or_default())
     }
 
     /// Returns the head of the rest of a file from a record on.
-    pub(in crate::capture) fn at(place: &Place) -> Self {
+    pub(crate) fn at(place: &Place) -> Self {
         Self { state: place.state.clone(), first: usize::try_from(place.offset).unwrap_or(usize::MAX) }
     }
 
     /// Returns an offset, `from` or a later one, at which a record seems to begin.
-    pub(in crate::capture) fn record_from(
-        &self,
-        bytes: &[u8],
-        from: usize,
-        budget: &mut Budget,
-    ) -> Option<usize> {
+    pub(crate) fn record_from(&self, bytes: &[u8], from: usize, budget: &mut Budget) -> Option<usize> {
         self.record_by_chain(bytes, from, CHAIN_BYTES, budget)
     }
 
     /// Returns such an offset after a short look, for a caller that soon sees a wrong one.
-    pub(in crate::capture) fn record_soon_from(
-        &self,
-        bytes: &[u8],
-        from: usize,
-        budget: &mut Budget,
-    ) -> Option<usize> {
+    pub(crate) fn record_soon_from(&self, bytes: &[u8], from: usize, budget: &mut Budget) -> Option<usize> {
         self.record_by_chain(bytes, from, 0, budget)
     }
 

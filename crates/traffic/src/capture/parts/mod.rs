@@ -385,13 +385,13 @@ impl CaptureParts {
         self.plan.files.iter().filter_map(|file| file.bytes).sum()
     }
 
-    pub(super) fn shared(&self) -> &Plan {
+    pub(crate) fn shared(&self) -> &Plan {
         &self.plan
     }
 }
 
 /// Returns where a range of the bytes of a classic capture begins and ends, and maps the file.
-pub(super) fn range_of(
+pub(crate) fn range_of(
     files: &mut [Member],
     file: usize,
     options: SetOptions,

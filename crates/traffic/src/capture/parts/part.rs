@@ -40,22 +40,22 @@ pub struct CapturePart {
 
 /// What a part has read of one file.
 #[derive(Clone, Debug)]
-pub(in crate::capture) struct PartFile {
-    pub(in crate::capture) file: usize,
-    pub(in crate::capture) read: FileRead,
+pub(crate) struct PartFile {
+    pub(crate) file: usize,
+    pub(crate) read: FileRead,
     /// Whether the file has ended, or cannot be read further.
-    pub(in crate::capture) is_over: bool,
-    pub(in crate::capture) effects: Effects,
+    pub(crate) is_over: bool,
+    pub(crate) effects: Effects,
     /// Times of its first and its latest packet, if the plan needs them and there are packets.
-    pub(in crate::capture) times: Option<(u64, u64)>,
+    pub(crate) times: Option<(u64, u64)>,
 }
 
 /// The results of a part, without its packets.
 #[derive(Clone, Debug)]
 pub struct PartRead {
-    pub(in crate::capture) begin: Boundary,
-    pub(in crate::capture) end: Option<Boundary>,
-    pub(in crate::capture) files: Vec<PartFile>,
+    pub(crate) begin: Boundary,
+    pub(crate) end: Option<Boundary>,
+    pub(crate) files: Vec<PartFile>,
     packets: u64,
 }
 
@@ -77,7 +77,7 @@ impl PartRead {
 }
 
 impl CapturePart {
-    pub(in crate::capture) fn new(
+    pub(crate) fn new(
         plan: Arc<Plan>,
         part: usize,
         begin: Boundary,

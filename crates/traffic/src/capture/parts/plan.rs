@@ -12,17 +12,17 @@ use crate::capture::set_progress::SetProgress;
 /// there.
 #[derive(Clone, Debug)]
 pub struct Boundary {
-    pub(in crate::capture) file: usize,
+    pub(crate) file: usize,
     /// `None` at the beginning of a file.
-    pub(in crate::capture) place: Option<Place>,
+    pub(crate) place: Option<Place>,
 }
 
 impl Boundary {
-    pub(in crate::capture) fn start_of(file: usize) -> Self {
+    pub(crate) fn start_of(file: usize) -> Self {
         Self { file, place: None }
     }
 
-    pub(in crate::capture) fn inside(file: usize, place: Place) -> Self {
+    pub(crate) fn inside(file: usize, place: Place) -> Self {
         Self { file, place: Some(place) }
     }
 
@@ -48,30 +48,30 @@ impl Boundary {
     }
 
     /// Returns the key that orders boundaries.
-    pub(in crate::capture) fn position(&self) -> (usize, u64) {
+    pub(crate) fn position(&self) -> (usize, u64) {
         (self.file, self.offset())
     }
 }
 
 /// The data that all parts of a set share.
 #[derive(Debug)]
-pub(in crate::capture) struct Plan {
+pub(crate) struct Plan {
     /// The files. Files that are divided internally are mapped.
-    pub(in crate::capture) files: Vec<Member>,
-    pub(in crate::capture) options: SetOptions,
+    pub(crate) files: Vec<Member>,
+    pub(crate) options: SetOptions,
     /// Whether there are several files, which must not overlap in time.
-    pub(in crate::capture) is_by_time: bool,
-    pub(in crate::capture) notices: Vec<Notice>,
+    pub(crate) is_by_time: bool,
+    pub(crate) notices: Vec<Notice>,
     /// The assumed beginnings of the parts.
-    pub(in crate::capture) begins: Vec<Boundary>,
+    pub(crate) begins: Vec<Boundary>,
     /// The assumed end of the last part.
-    pub(in crate::capture) end: Boundary,
-    pub(in crate::capture) progress: Arc<SetProgress>,
+    pub(crate) end: Boundary,
+    pub(crate) progress: Arc<SetProgress>,
 }
 
 impl Plan {
     /// Returns the assumed beginning of the part after `part`, which is the limit of `part`.
-    pub(in crate::capture) fn limit(&self, part: usize) -> Boundary {
+    pub(crate) fn limit(&self, part: usize) -> Boundary {
         self.begins.get(part + 1).unwrap_or(&self.end).clone()
     }
 }

@@ -28,19 +28,19 @@ use crate::capture::summary::FileRead;
 const WRONG_MAX: u32 = 8;
 
 /// A part of a mapped capture between two places.
-pub(in crate::capture) struct CaptureSegment {
+pub(crate) struct CaptureSegment {
     begin: Place,
     capture: Capture,
 }
 
 impl CaptureSegment {
     /// Returns how many packets were read.
-    pub(in crate::capture) fn packets(&self) -> u64 {
+    pub(crate) fn packets(&self) -> u64 {
         self.capture.packets()
     }
 
     /// Returns the offset up to which the file was read.
-    pub(in crate::capture) fn taken_bytes(&self) -> u64 {
+    pub(crate) fn taken_bytes(&self) -> u64 {
         self.capture.taken_bytes()
     }
 }
@@ -59,7 +59,7 @@ impl Segment for CaptureSegment {
 
 /// A mapped capture that is read in segments.
 #[derive(Debug)]
-pub(in crate::capture) struct Splitter {
+pub(crate) struct Splitter {
     path: PathBuf,
     mapping: Mapping,
     /// The end of the last segment that was right.
@@ -77,7 +77,7 @@ pub(in crate::capture) struct Splitter {
 }
 
 /// What taking a segment back has shown.
-pub(in crate::capture) enum Rejoined {
+pub(crate) enum Rejoined {
     /// Its packets are the next ones.
     Right,
     /// Its packets are the next ones, and the last of the file.
@@ -87,7 +87,7 @@ pub(in crate::capture) enum Rejoined {
 
 impl Splitter {
     /// Continues a mapped capture, unless it is read in order for another reason.
-    pub(in crate::capture) fn new(capture: &Capture) -> Option<Self> {
+    pub(crate) fn new(capture: &Capture) -> Option<Self> {
         let (mapping, known) = capture.mapped_place()?;
         let read = FileRead::of(capture);
         #[cfg(target_os = "linux")]
@@ -109,7 +109,7 @@ impl Splitter {
     }
 
     /// Splits off the records that begin in the next `bytes` bytes.
-    pub(in crate::capture) fn split(&mut self, bytes: u64) -> Option<CaptureSegment> {
+    pub(crate) fn split(&mut self, bytes: u64) -> Option<CaptureSegment> {
         if self.wrong >= WRONG_MAX {
             return None;
         }
@@ -130,7 +130,7 @@ impl Splitter {
     }
 
     /// Takes a segment back.
-    pub(in crate::capture) fn rejoin(&mut self, segment: &CaptureSegment) -> Rejoined {
+    pub(crate) fn rejoin(&mut self, segment: &CaptureSegment) -> Rejoined {
         let CaptureSegment { begin, capture } = segment;
         let effects = capture.effects();
         let is_right =
@@ -152,17 +152,17 @@ impl Splitter {
     }
 
     /// Returns what was read so far.
-    pub(in crate::capture) fn read(&self) -> &FileRead {
+    pub(crate) fn read(&self) -> &FileRead {
         &self.read
     }
 
     /// Returns the offset up to which the file was read.
-    pub(in crate::capture) fn offset(&self) -> u64 {
+    pub(crate) fn offset(&self) -> u64 {
         self.known.offset
     }
 
     /// Returns a reader of the rest of the file.
-    pub(in crate::capture) fn rest(&self) -> Result<Capture, CaptureError> {
+    pub(crate) fn rest(&self) -> Result<Capture, CaptureError> {
         Capture::segment(&self.path, self.mapping.clone(), Some(self.known.clone()), None)
     }
 }

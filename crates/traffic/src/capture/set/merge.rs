@@ -60,11 +60,11 @@ type Key = (u64, usize);
 
 /// The context of a merge.
 #[derive(Debug)]
-pub(in crate::capture) struct Context<'a> {
-    pub(in crate::capture) members: &'a mut [Member],
-    pub(in crate::capture) opener: &'a Opener,
-    pub(in crate::capture) summary: &'a mut SummaryBuilder,
-    pub(in crate::capture) progress: &'a SetProgress,
+pub(crate) struct Context<'a> {
+    pub(crate) members: &'a mut [Member],
+    pub(crate) opener: &'a Opener,
+    pub(crate) summary: &'a mut SummaryBuilder,
+    pub(crate) progress: &'a SetProgress,
 }
 
 /// An open file with its next packets.
@@ -121,7 +121,7 @@ impl OpenFile {
 
 /// Merges the files of a set.
 #[derive(Debug)]
-pub(in crate::capture) struct Merge {
+pub(crate) struct Merge {
     /// All files by first time.
     schedule: Vec<Key>,
     /// How many files of the schedule were opened.
@@ -149,7 +149,7 @@ pub(in crate::capture) struct Merge {
 }
 
 impl Merge {
-    pub(in crate::capture) fn new(members: &[Member]) -> Self {
+    pub(crate) fn new(members: &[Member]) -> Self {
         let mut schedule: Vec<Key> =
             members.iter().map(|member| member.first_ns.unwrap_or(0)).zip(0..).collect();
         schedule.sort_unstable();
@@ -172,39 +172,39 @@ impl Merge {
     }
 
     /// Begins another pass with the first file, once all files have ended.
-    pub(in crate::capture) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         debug_assert!(self.open_files == 0, "a pass ends after its last file");
         self.is_first_pass = false;
         (self.begun, self.latest, self.passed_on) = (0, None, None);
     }
 
     /// Returns the indexes of the files in the order of their first times.
-    pub(in crate::capture) fn order(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn order(&self) -> impl Iterator<Item = usize> {
         self.schedule.iter().map(|(_, index)| *index)
     }
 
     /// Returns how many files overlap another one, as far as the files have been read.
-    pub(in crate::capture) fn overlapping(&self) -> usize {
+    pub(crate) fn overlapping(&self) -> usize {
         self.overlapping
     }
 
     /// Returns whether a file was not started, or its header has not arrived.
-    pub(in crate::capture) fn is_some_unknown(&self) -> bool {
+    pub(crate) fn is_some_unknown(&self) -> bool {
         self.begun < self.schedule.len() || self.opening.is_some()
     }
 
     /// Returns the open files, with their indexes in the order of first times.
-    pub(in crate::capture) fn open_files(&self) -> impl Iterator<Item = (usize, FileSummary)> {
+    pub(crate) fn open_files(&self) -> impl Iterator<Item = (usize, FileSummary)> {
         self.open.iter().flatten().map(|file| (file.rank, FileSummary::of(&file.capture)))
     }
 
     /// Returns the open captures.
-    pub(in crate::capture) fn captures(&self) -> impl Iterator<Item = &Capture> {
+    pub(crate) fn captures(&self) -> impl Iterator<Item = &Capture> {
         self.open.iter().flatten().map(|file| &file.capture)
     }
 
     /// Fills a batch with the next packets of all files. [`Fill::End`] is the end of the pass.
-    pub(in crate::capture) fn next(
+    pub(crate) fn next(
         &mut self,
         context: &mut Context<'_>,
         batch: &mut PacketBatch,

@@ -23,15 +23,12 @@ pub struct Overlap {
 }
 
 /// Sorts files as a merge opens them: by first time, then in the order in which they were named.
-pub(in crate::capture) fn sort_by_first_time(files: &mut [Member]) {
+pub(crate) fn sort_by_first_time(files: &mut [Member]) {
     files.sort_by_key(|file| (file.first_ns, file.named));
 }
 
 /// Estimates how files overlap; they must be sorted by their first times.
-pub(in crate::capture) fn estimate(
-    files: &[Member],
-    options: CaptureOptions,
-) -> Result<Overlap, CaptureError> {
+pub(crate) fn estimate(files: &[Member], options: CaptureOptions) -> Result<Overlap, CaptureError> {
     let mut times = Vec::with_capacity(files.len());
     let (mut unknown, mut budget) = (0, Budget::default());
     for file in files {
@@ -48,18 +45,18 @@ pub(in crate::capture) fn estimate(
 
 /// The times of one file.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::capture) struct Times {
+pub(crate) struct Times {
     /// Its index among the files in the order in which they were named.
-    pub(in crate::capture) named: usize,
+    pub(crate) named: usize,
     /// Time of its first packet.
-    pub(in crate::capture) first_ns: u64,
+    pub(crate) first_ns: u64,
     /// The latest time in the file.
-    pub(in crate::capture) last_ns: u64,
+    pub(crate) last_ns: u64,
 }
 
 /// Returns how many files overlap an earlier one, including the files that they overlap. `times`
 /// must be sorted by first time. 0 means that a merge reads them one after another.
-pub(in crate::capture) fn overlapping(times: &[Times]) -> usize {
+pub(crate) fn overlapping(times: &[Times]) -> usize {
     let mut overlaps = vec![false; times.len()];
     // The file with the latest end so far.
     let mut longest: Option<usize> = None;

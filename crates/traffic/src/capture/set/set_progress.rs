@@ -11,17 +11,17 @@ pub struct SetProgress {
 
 impl SetProgress {
     /// Returns the progress of a set of `total` bytes; 0 if unknown.
-    pub(in crate::capture) fn of_bytes(total_bytes: u64) -> Self {
+    pub(crate) fn of_bytes(total_bytes: u64) -> Self {
         Self { done_bytes: AtomicU64::new(0), total_bytes: AtomicU64::new(total_bytes) }
     }
 
     /// Counts bytes as read.
-    pub(in crate::capture) fn add(&self, bytes: u64) {
+    pub(crate) fn add(&self, bytes: u64) {
         self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Sets the bytes read so far.
-    pub(in crate::capture) fn set_done(&self, bytes: u64) {
+    pub(crate) fn set_done(&self, bytes: u64) {
         self.done_bytes.store(bytes, Ordering::Relaxed);
     }
 

@@ -51,7 +51,7 @@ impl FileSummary {
         }
     }
 
-    pub(in crate::capture) fn of(capture: &Capture) -> Self {
+    pub(crate) fn of(capture: &Capture) -> Self {
         let (sections, interfaces) = capture.sections_and_interfaces();
         Self {
             path: capture.path().to_path_buf(),
@@ -68,8 +68,8 @@ impl FileSummary {
 
 /// What was read of one file, by its only reader or by one of several.
 #[derive(Clone, Debug)]
-pub(in crate::capture) struct FileRead {
-    pub(in crate::capture) summary: FileSummary,
+pub(crate) struct FileRead {
+    pub(crate) summary: FileSummary,
     joints: Joints,
     losses: Losses,
     /// The reason why reading stopped before the end of the file.
@@ -77,7 +77,7 @@ pub(in crate::capture) struct FileRead {
 }
 
 impl FileRead {
-    pub(in crate::capture) fn of(capture: &Capture) -> Self {
+    pub(crate) fn of(capture: &Capture) -> Self {
         Self {
             summary: FileSummary::of(capture),
             joints: capture.joints(),
@@ -87,7 +87,7 @@ impl FileRead {
     }
 
     /// Adds what was read of the same file from the end of this reading on.
-    pub(in crate::capture) fn append(&mut self, later: Self) {
+    pub(crate) fn append(&mut self, later: Self) {
         let summary = &mut self.summary;
         let packets_before = summary.packets;
         let mut links = Links::default();
@@ -104,14 +104,14 @@ impl FileRead {
     }
 
     /// Clears the reason for an early end, because the stop was requested.
-    pub(in crate::capture) fn without_notice(self) -> Self {
+    pub(crate) fn without_notice(self) -> Self {
         Self { notice: None, ..self }
     }
 }
 
 /// Collects the summaries of a set's files, in the order in which they end.
 #[derive(Clone, Debug, Default)]
-pub(in crate::capture) struct SummaryBuilder {
+pub(crate) struct SummaryBuilder {
     notices: Vec<Notice>,
     /// Notices about files that were read. Later passes, and files that are named twice, do not
     /// repeat them.
@@ -124,7 +124,7 @@ pub(in crate::capture) struct SummaryBuilder {
 
 impl SummaryBuilder {
     /// Returns a builder with the `notices` of planning the set.
-    pub(in crate::capture) fn new(notices: Vec<Notice>) -> Self {
+    pub(crate) fn new(notices: Vec<Notice>) -> Self {
         Self { notices, ..Self::default() }
     }
 
@@ -135,12 +135,12 @@ impl SummaryBuilder {
     }
 
     /// Adds a file that has ended, after those before.
-    pub(in crate::capture) fn add(&mut self, read: FileRead) {
+    pub(crate) fn add(&mut self, read: FileRead) {
         self.add_at(self.files.last().map_or(0, |(rank, _)| rank + 1), read);
     }
 
     /// Adds a file that has ended, with its index in the reading order.
-    pub(in crate::capture) fn add_at(&mut self, rank: usize, read: FileRead) {
+    pub(crate) fn add_at(&mut self, rank: usize, read: FileRead) {
         let FileRead { summary, joints, notice, losses: _ } = read;
         let lying = (summary.lying_lengths > 0)
             .then(|| Notice::LyingLengths { path: summary.path.clone(), packets: summary.lying_lengths });
@@ -159,32 +159,29 @@ impl SummaryBuilder {
     }
 
     /// Returns the notices so far.
-    pub(in crate::capture) fn notices(&self) -> &[Notice] {
+    pub(crate) fn notices(&self) -> &[Notice] {
         &self.notices
     }
 
     /// Returns the ended and the open files, each with its index in the reading order.
-    pub(in crate::capture) fn files_with(
-        &self,
-        open: impl Iterator<Item = (usize, FileSummary)>,
-    ) -> Vec<FileSummary> {
+    pub(crate) fn files_with(&self, open: impl Iterator<Item = (usize, FileSummary)>) -> Vec<FileSummary> {
         let mut files: Vec<_> = self.files.iter().cloned().chain(open).collect();
         files.sort_by_key(|(rank, _)| *rank);
         files.into_iter().map(|(_, summary)| summary).collect()
     }
 
     /// Takes the files that have ended, for another pass.
-    pub(in crate::capture) fn take_files(&mut self) -> Vec<FileSummary> {
+    pub(crate) fn take_files(&mut self) -> Vec<FileSummary> {
         std::mem::take(&mut self.files).into_iter().map(|(_, summary)| summary).collect()
     }
 
     /// Returns whether some file that has ended can be decoded, at least in part.
-    pub(in crate::capture) fn is_decodable(&self) -> bool {
+    pub(crate) fn is_decodable(&self) -> bool {
         self.decodable_files > 0
     }
 
     /// Fails if no ended file, nor a file in `open` (path and link types so far), can be decoded.
-    pub(in crate::capture) fn check_decodable<'a>(
+    pub(crate) fn check_decodable<'a>(
         &self,
         open: impl Iterator<Item = (&'a Path, &'a [LinkType])>,
     ) -> Result<(), CaptureError> {
@@ -203,6 +200,6 @@ impl SummaryBuilder {
 }
 
 /// Returns whether link types are known, and none of them is decoded.
-pub(in crate::capture) fn is_undecodable(links: &[LinkType]) -> bool {
+pub(crate) fn is_undecodable(links: &[LinkType]) -> bool {
     !links.is_empty() && !links.iter().any(|link| link.is_supported())
 }

@@ -21,7 +21,7 @@ const SHARE_BYTES_MAX: usize = 512;
 /// the other half. Each record prefetches as many lines as the previous one: a loop of varying
 /// length would be mispredicted once per record.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::capture) struct Ahead {
+pub(crate) struct Ahead {
     /// Every line before this one was prefetched.
     next: usize,
     /// Bytes prefetched with each record: whole lines, at least one.
@@ -29,13 +29,13 @@ pub(in crate::capture) struct Ahead {
 }
 
 impl Ahead {
-    pub(in crate::capture) fn from(position: usize) -> Self {
+    pub(crate) fn from(position: usize) -> Self {
         Self { next: position, share_bytes: LINE_BYTES }
     }
 
     /// Leaves the remaining lines of the next batch to the decoder of a batch that was walked from
     /// `from` to `to`.
-    pub(in crate::capture) fn leave(&mut self, from: usize, to: usize) -> Range<u64> {
+    pub(crate) fn leave(&mut self, from: usize, to: usize) -> Range<u64> {
         let span = to - from;
         let records = BATCH_PACKETS;
         self.share_bytes = (span / (2 * records)).clamp(1, SHARE_BYTES_MAX).next_multiple_of(LINE_BYTES);
@@ -49,7 +49,7 @@ impl Ahead {
     /// Prefetches the lines of the next few records if necessary, and this record's share of later
     /// lines.
     #[inline(always)]
-    pub(in crate::capture) fn reach(&mut self, bytes: &[u8], position: usize) {
+    pub(crate) fn reach(&mut self, bytes: &[u8], position: usize) {
         if self.next < position + NEAR_BYTES {
             // Lines skipped by a long record are not needed.
             self.next = self.next.max(position.saturating_sub(NEAR_BYTES));

@@ -4,7 +4,7 @@ use flowloom_packet::LinkType;
 
 /// Link types in the order of their first occurrence.
 #[derive(Debug, Default)]
-pub(in crate::capture) struct Links {
+pub(crate) struct Links {
     list: Vec<LinkType>,
     /// One bit per number, used when the list is too long for a linear search.
     seen: Vec<u64>,
@@ -15,7 +15,7 @@ const GLANCE: usize = 8;
 
 impl Links {
     /// Adds a link type, unless the list has it. The cost is independent of the length of the list.
-    pub(in crate::capture) fn add(&mut self, link: LinkType) {
+    pub(crate) fn add(&mut self, link: LinkType) {
         if self.list.len() < GLANCE {
             if !self.list.contains(&link) {
                 self.list.push(link);
@@ -33,7 +33,7 @@ impl Links {
         }
     }
 
-    pub(in crate::capture) fn as_slice(&self) -> &[LinkType] {
+    pub(crate) fn as_slice(&self) -> &[LinkType] {
         &self.list
     }
 }

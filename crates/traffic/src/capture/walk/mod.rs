@@ -31,7 +31,7 @@ use super::stop::Stop;
 
 /// The state of a walk through one capture, kept between batches.
 #[derive(Debug)]
-pub(super) struct Walk {
+pub(crate) struct Walk {
     kind: Kind,
     ahead: Ahead,
     packets: u64,
@@ -44,21 +44,21 @@ pub(super) struct Walk {
 
 /// The concatenated captures in one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Joints {
-    pub(super) count: u64,
+pub(crate) struct Joints {
+    pub(crate) count: u64,
     /// Offset of the first one in the unpacked file.
-    pub(super) first: u64,
+    pub(crate) first: u64,
 }
 
 impl Joints {
     /// Returns the joints of this part of the file and of the part after it.
-    pub(super) fn and(self, later: Self) -> Self {
+    pub(crate) fn and(self, later: Self) -> Self {
         let first = if self.count > 0 { self.first } else { later.first };
         Self { count: self.count + later.count, first }
     }
 
     /// Returns the notice about concatenated captures in this file, if there are any.
-    pub(super) fn notice(self, path: &Path) -> Option<Notice> {
+    pub(crate) fn notice(self, path: &Path) -> Option<Notice> {
         let Self { count, first } = self;
         (count > 0).then(|| Notice::Joined { path: path.to_path_buf(), captures: count + 1, offset: first })
     }
@@ -66,14 +66,14 @@ impl Joints {
 
 /// The state on which reading the next records of a file depends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum WalkState {
+pub(crate) enum WalkState {
     Pcap(PcapState),
     Pcapng(PcapngState),
 }
 
 impl WalkState {
     /// Drops the state that has no effect on `rest`, which comes next.
-    pub(super) fn before(self, rest: &[u8]) -> Self {
+    pub(crate) fn before(self, rest: &[u8]) -> Self {
         match self {
             Self::Pcapng(state) if Format::of(rest) == Some(Format::Pcapng) => {
                 Self::Pcapng(state.before_section())
@@ -83,7 +83,7 @@ impl WalkState {
     }
 
     /// Returns a text that classic captures have in common exactly if their states are equal.
-    pub(super) fn token(&self) -> String {
+    pub(crate) fn token(&self) -> String {
         let Self::Pcap(state) = self else { return String::from("pcapng") };
         let PcapState { link, big_endian, extra_bytes, lengths, ns_per_unit, snaplen } = state;
         let lengths = *lengths as u8;
@@ -91,7 +91,7 @@ impl WalkState {
     }
 
     /// Returns whether a walk from this state found what a walk from `truth` would have found.
-    pub(super) fn stands_for(&self, truth: &Self, effects: Effects) -> bool {
+    pub(crate) fn stands_for(&self, truth: &Self, effects: Effects) -> bool {
         match (self, truth) {
             (Self::Pcapng(assumed), Self::Pcapng(truth)) => assumed.stands_for(truth, effects),
             (assumed, truth) => assumed == truth,
@@ -100,7 +100,7 @@ impl WalkState {
 
     /// Returns this state, in which a walk ended, as it would be if the walk had begun in `truth`
     /// instead of `assumed`.
-    pub(super) fn rebased(self, assumed: &Self, truth: &Self, effects: Effects) -> Self {
+    pub(crate) fn rebased(self, assumed: &Self, truth: &Self, effects: Effects) -> Self {
         match (self, assumed, truth) {
             (Self::Pcapng(end), Self::Pcapng(assumed), Self::Pcapng(truth)) => {
                 Self::Pcapng(end.rebased(assumed, truth, effects))
@@ -119,7 +119,7 @@ enum Kind {
 
 impl Walk {
     /// Returns a walk, and the offset of the first record, for a file that begins with `bytes`.
-    pub(super) fn begin(format: Format, bytes: &[u8]) -> Result<(Self, usize), String> {
+    pub(crate) fn begin(format: Format, bytes: &[u8]) -> Result<(Self, usize), String> {
         let (kind, start) = match format {
             Format::Pcap { big_endian, nanoseconds, modified } => {
                 let (walk, start) = PcapWalk::begin(bytes, big_endian, nanoseconds, modified)?;
@@ -144,7 +144,7 @@ impl Walk {
     ///
     /// `last` means that nothing follows `bytes`. Returns the offset of the first record that was
     /// not read, and the reason.
-    pub(super) fn step(
+    pub(crate) fn step(
         &mut self,
         bytes: &[u8],
         from: usize,
@@ -184,7 +184,7 @@ impl Walk {
     /// later.
     ///
     /// `is_end` means that nothing follows `bytes`.
-    pub(super) fn step_until(
+    pub(crate) fn step_until(
         &mut self,
         bytes: &[u8],
         from: usize,
@@ -226,7 +226,7 @@ impl Walk {
 
     /// Returns the state for reading the records from offset `at` of `bytes` on, if this walk has
     /// reached them.
-    pub(super) fn state_at(&self, bytes: &[u8], at: usize) -> WalkState {
+    pub(crate) fn state_at(&self, bytes: &[u8], at: usize) -> WalkState {
         let state = match &self.kind {
             Kind::Pcap(walk) => WalkState::Pcap(walk.state()),
             Kind::Pcapng(walk) => WalkState::Pcapng(walk.state()),
@@ -236,7 +236,7 @@ impl Walk {
 
     /// Reads the first words of the block at the start of `rest`, if it is a block and they are
     /// there.
-    pub(super) fn block_header(&self, rest: &[u8]) -> Option<BlockHeader> {
+    pub(crate) fn block_header(&self, rest: &[u8]) -> Option<BlockHeader> {
         match &self.kind {
             Kind::Pcap(_) => None,
             Kind::Pcapng(walk) => walk.order().header(rest),
@@ -244,7 +244,7 @@ impl Walk {
     }
 
     /// Continues from the state of another walk.
-    pub(super) fn resume(state: WalkState, at: usize) -> Self {
+    pub(crate) fn resume(state: WalkState, at: usize) -> Self {
         let kind = match state {
             WalkState::Pcap(state) => Kind::Pcap(PcapWalk::resume(state)),
             WalkState::Pcapng(state) => Kind::Pcapng(PcapngWalk::resume(state)),
@@ -260,7 +260,7 @@ impl Walk {
     }
 
     /// Returns how the results of this walk depend on what came before its first record.
-    pub(super) fn effects(&self) -> Effects {
+    pub(crate) fn effects(&self) -> Effects {
         match &self.kind {
             Kind::Pcap(_) => Effects { has_section: self.joints.count > 0, ..Effects::default() },
             Kind::Pcapng(walk) => walk.effects(),
@@ -269,14 +269,14 @@ impl Walk {
 
     /// Returns the bytes that the decoder of the latest batch must prefetch. The latest step went
     /// from `from` to `to`.
-    pub(super) fn look_ahead(&mut self, from: usize, to: usize) -> Range<u64> {
+    pub(crate) fn look_ahead(&mut self, from: usize, to: usize) -> Range<u64> {
         self.ahead.leave(from, to)
     }
 
     /// Prepares a step over other bytes: position 0 corresponds to `base` in the file, and
     /// prefetches begin at `from`. `base` wraps if the bytes before `from` would lie before the
     /// file.
-    pub(super) fn moved(&mut self, base: u64, from: usize) {
+    pub(crate) fn moved(&mut self, base: u64, from: usize) {
         self.ahead = Ahead::from(from);
         self.base = base;
     }
@@ -292,7 +292,7 @@ impl Walk {
     /// Removes the packets, in a step from `from`, whose records do not end by `end`. Returns the
     /// beginning of the first of these records.
     #[cold]
-    pub(super) fn take_back(
+    pub(crate) fn take_back(
         &mut self,
         bytes: &[u8],
         from: usize,
@@ -316,14 +316,14 @@ impl Walk {
     }
 
     /// From now on, collects the details of a pcapng capture other than its packets.
-    pub(super) fn note_details(&mut self) {
+    pub(crate) fn note_details(&mut self) {
         if let Kind::Pcapng(walk) = &mut self.kind {
             walk.note_details();
         }
     }
 
     /// Returns the collected details of a pcapng capture.
-    pub(super) fn details(&mut self) -> Option<&mut Details> {
+    pub(crate) fn details(&mut self) -> Option<&mut Details> {
         match &mut self.kind {
             Kind::Pcap(_) => None,
             Kind::Pcapng(walk) => walk.details(),
@@ -331,7 +331,7 @@ impl Walk {
     }
 
     /// Returns the minimum size of a record in bytes.
-    pub(super) fn record_header_bytes(&self) -> usize {
+    pub(crate) fn record_header_bytes(&self) -> usize {
         match &self.kind {
             Kind::Pcap(walk) => walk.header_bytes(),
             Kind::Pcapng(_) => pcapng::BLOCK_BYTES_MIN,
@@ -339,17 +339,17 @@ impl Walk {
     }
 
     /// Returns where captures were concatenated so far.
-    pub(super) fn joints(&self) -> Joints {
+    pub(crate) fn joints(&self) -> Joints {
         self.joints
     }
 
     /// Returns how many packets were found so far.
-    pub(super) fn packets(&self) -> u64 {
+    pub(crate) fn packets(&self) -> u64 {
         self.packets
     }
 
     /// Returns the distinct link types declared so far.
-    pub(super) fn links(&self) -> &[flowloom_packet::LinkType] {
+    pub(crate) fn links(&self) -> &[flowloom_packet::LinkType] {
         match &self.kind {
             Kind::Pcap(walk) => walk.links(),
             Kind::Pcapng(walk) => walk.links(),
@@ -357,7 +357,7 @@ impl Walk {
     }
 
     /// Returns how many packets stated a captured length that exceeds their record.
-    pub(super) fn lying_lengths(&self) -> u64 {
+    pub(crate) fn lying_lengths(&self) -> u64 {
         match &self.kind {
             Kind::Pcap(_) => 0,
             Kind::Pcapng(walk) => walk.lying_lengths(),
@@ -365,7 +365,7 @@ impl Walk {
     }
 
     /// Returns what the capture says about its losses so far.
-    pub(super) fn losses(&self) -> Losses {
+    pub(crate) fn losses(&self) -> Losses {
         match &self.kind {
             Kind::Pcap(_) => Losses::default(),
             Kind::Pcapng(walk) => walk.losses().clone(),
@@ -373,7 +373,7 @@ impl Walk {
     }
 
     /// Returns how many interfaces and sections the capture has declared so far.
-    pub(super) fn sections_and_interfaces(&self) -> (u64, u64) {
+    pub(crate) fn sections_and_interfaces(&self) -> (u64, u64) {
         match &self.kind {
             Kind::Pcap(_) => {
                 let captures = u64::from(!self.is_resumed) + self.joints.count;

@@ -13,7 +13,7 @@ use crate::capture::stop::{Stop, other_format};
 use crate::capture::variant::{self, Answer};
 
 /// Bytes of the file header.
-pub(in crate::capture) const FILE_HEADER_BYTES: usize = 24;
+pub(crate) const FILE_HEADER_BYTES: usize = 24;
 /// Bytes that the modified variant puts between a record's header and its packet.
 const MODIFIED_EXTRA_BYTES: usize = 8;
 
@@ -31,7 +31,7 @@ type ParseError<'a> = pcap_parser::nom::Err<PcapError<&'a [u8]>>;
 
 /// The state of a walk through a classic file.
 #[derive(Debug)]
-pub(in crate::capture) struct PcapWalk {
+pub(crate) struct PcapWalk {
     /// Link types so far.
     links: Links,
     state: PcapState,
@@ -40,7 +40,7 @@ pub(in crate::capture) struct PcapWalk {
 }
 
 impl PcapWalk {
-    pub(in crate::capture) fn begin(
+    pub(crate) fn begin(
         bytes: &[u8],
         big_endian: bool,
         nanoseconds: bool,
@@ -77,7 +77,7 @@ impl PcapWalk {
 
     /// Continues from the state of another walk, which has recorded the link type of the next
     /// records.
-    pub(in crate::capture) fn resume(state: PcapState) -> Self {
+    pub(crate) fn resume(state: PcapState) -> Self {
         Self { links: Links::default(), state, is_asked: true }
     }
 
@@ -94,13 +94,13 @@ impl PcapWalk {
         }
     }
 
-    pub(in crate::capture) fn state(&self) -> PcapState {
+    pub(crate) fn state(&self) -> PcapState {
         self.state
     }
 
     /// Continues with another capture, whose file header begins `bytes`. Returns the offset of its
     /// first record.
-    pub(in crate::capture) fn join(&mut self, bytes: &[u8]) -> Result<usize, String> {
+    pub(crate) fn join(&mut self, bytes: &[u8]) -> Result<usize, String> {
         let Some(Format::Pcap { big_endian, nanoseconds, modified }) = Format::of(bytes) else {
             return Err(String::from("not the header of another pcap capture"));
         };
@@ -115,7 +115,7 @@ impl PcapWalk {
         Ok(start)
     }
 
-    pub(in crate::capture) fn step(
+    pub(crate) fn step(
         &mut self,
         bytes: &[u8],
         from: usize,
@@ -145,7 +145,7 @@ impl PcapWalk {
     }
 
     /// Returns the bytes of a record before its packet.
-    pub(in crate::capture) fn header_bytes(&self) -> usize {
+    pub(crate) fn header_bytes(&self) -> usize {
         self.state.header_bytes()
     }
 
@@ -257,7 +257,7 @@ impl PcapWalk {
         Ok(LegacyPcapBlock { ts_sec: seconds, ts_usec: fraction, caplen: captured, origlen: wire, data })
     }
 
-    pub(in crate::capture) fn links(&self) -> &[LinkType] {
+    pub(crate) fn links(&self) -> &[LinkType] {
         self.links.as_slice()
     }
 }

@@ -3,12 +3,12 @@
 use flowloom_packet::LinkType;
 
 /// Bytes of a record's header.
-pub(in crate::capture) const RECORD_HEADER_BYTES: usize = 16;
+pub(crate) const RECORD_HEADER_BYTES: usize = 16;
 
 /// Which of a record's two lengths comes first: the captured one, or the one on the wire in old
 /// versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::capture) enum Lengths {
+pub(crate) enum Lengths {
     CapturedFirst,
     WireFirst,
     /// Versions wrote both orders; the captured length is the smaller of the two.
@@ -17,7 +17,7 @@ pub(in crate::capture) enum Lengths {
 
 impl Lengths {
     /// Returns the order of lengths in files of this version.
-    pub(in crate::capture) fn of_version(major: u16, minor: u16) -> Result<Self, String> {
+    pub(crate) fn of_version(major: u16, minor: u16) -> Result<Self, String> {
         match (major, minor) {
             // DG/UX wrote version 543.
             (2, ..3) | (543, _) => Ok(Self::WireFirst),
@@ -28,7 +28,7 @@ impl Lengths {
     }
 
     /// Returns the captured length and the length on the wire.
-    pub(in crate::capture) fn order(self, first: u32, second: u32) -> (u32, u32) {
+    pub(crate) fn order(self, first: u32, second: u32) -> (u32, u32) {
         match self {
             Self::CapturedFirst => (first, second),
             Self::WireFirst => (second, first),
@@ -39,49 +39,49 @@ impl Lengths {
 
 /// The fields of a file header on which reading the records depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::capture) struct PcapState {
-    pub(in crate::capture) link: LinkType,
-    pub(in crate::capture) big_endian: bool,
-    pub(in crate::capture) extra_bytes: usize,
-    pub(in crate::capture) lengths: Lengths,
-    pub(in crate::capture) ns_per_unit: u64,
-    pub(in crate::capture) snaplen: u32,
+pub(crate) struct PcapState {
+    pub(crate) link: LinkType,
+    pub(crate) big_endian: bool,
+    pub(crate) extra_bytes: usize,
+    pub(crate) lengths: Lengths,
+    pub(crate) ns_per_unit: u64,
+    pub(crate) snaplen: u32,
 }
 
 /// The header of one record.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::capture) struct RecordHeader {
-    pub(in crate::capture) seconds: u32,
+pub(crate) struct RecordHeader {
+    pub(crate) seconds: u32,
     /// Microseconds or nanoseconds, according to the file header.
-    pub(in crate::capture) fraction: u32,
-    pub(in crate::capture) captured: u32,
-    pub(in crate::capture) wire: u32,
+    pub(crate) fraction: u32,
+    pub(crate) captured: u32,
+    pub(crate) wire: u32,
 }
 
 impl PcapState {
     /// Bytes before the packet of each record.
-    pub(in crate::capture) fn header_bytes(&self) -> usize {
+    pub(crate) fn header_bytes(&self) -> usize {
         RECORD_HEADER_BYTES + self.extra_bytes
     }
 
     /// Returns the maximum number of packet bytes of a record; 0 if the file does not state it.
-    pub(in crate::capture) fn snaplen(&self) -> u32 {
+    pub(crate) fn snaplen(&self) -> u32 {
         self.snaplen
     }
 
     /// Returns the number of time units in a second.
-    pub(in crate::capture) fn units_per_second(&self) -> u64 {
+    pub(crate) fn units_per_second(&self) -> u64 {
         1_000_000_000 / self.ns_per_unit
     }
 
     /// Reads the header of the record at the start of `rest`, if all of it is there.
-    pub(in crate::capture) fn header(&self, rest: &[u8]) -> Option<RecordHeader> {
+    pub(crate) fn header(&self, rest: &[u8]) -> Option<RecordHeader> {
         let header = rest.first_chunk::<RECORD_HEADER_BYTES>()?;
         let (captured, wire) = self.lengths.order(self.word(header, 8), self.word(header, 12));
         Some(RecordHeader { seconds: self.word(header, 0), fraction: self.word(header, 4), captured, wire })
     }
 
-    pub(in crate::capture) fn word(&self, header: &[u8; RECORD_HEADER_BYTES], at: usize) -> u32 {
+    pub(crate) fn word(&self, header: &[u8; RECORD_HEADER_BYTES], at: usize) -> u32 {
         let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
         if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
     }

@@ -27,7 +27,7 @@ const STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 
 /// Bytes of a block without a body.
-pub(in crate::capture) const BLOCK_BYTES_MIN: usize = 12;
+pub(crate) const BLOCK_BYTES_MIN: usize = 12;
 
 /// The default resolution of a clock: a negative power of ten.
 const MICROSECONDS: u8 = 6;
@@ -38,7 +38,7 @@ const INTERFACES_MAX: usize = 1 << 16;
 /// Maximum length in bytes of the description of a section or an interface: sixteen of the longest
 /// comments. The library collects its options in a vector that takes at least eight bytes per byte
 /// of the options.
-pub(in crate::capture) const DESCRIPTION_BYTES_MAX: usize = 1 << 20;
+pub(crate) const DESCRIPTION_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Interface {
@@ -117,8 +117,8 @@ impl Clock {
 
 /// The section state on which reading blocks depends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::capture) struct PcapngState {
-    pub(in crate::capture) big_endian: bool,
+pub(crate) struct PcapngState {
+    pub(crate) big_endian: bool,
     /// The interfaces of the section, which the states of a file share unless they differ.
     interfaces: Arc<Vec<Interface>>,
     /// Time of the previous packet, which a simple packet inherits.
@@ -130,27 +130,27 @@ pub(in crate::capture) struct PcapngState {
 /// How a walk's results depend on what came before, and how later results depend on the walk.
 #[expect(clippy::struct_excessive_bools, reason = "four independent facts")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::capture) struct Effects {
+pub(crate) struct Effects {
     /// A section (or another classic capture) began, so earlier interfaces have no effect on later
     /// blocks.
-    pub(in crate::capture) has_section: bool,
+    pub(crate) has_section: bool,
     /// There was a packet with its own time.
-    pub(in crate::capture) has_time: bool,
+    pub(crate) has_time: bool,
     /// More interfaces declared before would have changed the results.
-    pub(in crate::capture) needs_interfaces: bool,
+    pub(crate) needs_interfaces: bool,
     /// Another time of the previous packet would have changed the results.
-    pub(in crate::capture) needs_time: bool,
+    pub(crate) needs_time: bool,
 }
 
 impl PcapngState {
     /// Returns the state before the next section header.
-    pub(in crate::capture) fn before_section(self) -> Self {
+    pub(crate) fn before_section(self) -> Self {
         Self { last_time_ns: self.last_time_ns, is_before_section: true, ..Self::default() }
     }
 
     /// Returns whether a walk from this state found what a walk from `truth` would have found.
     /// `effects` are those of the walk.
-    pub(in crate::capture) fn stands_for(&self, truth: &Self, effects: Effects) -> bool {
+    pub(crate) fn stands_for(&self, truth: &Self, effects: Effects) -> bool {
         self.big_endian == truth.big_endian
             && self.is_before_section == truth.is_before_section
             && (Arc::ptr_eq(&truth.interfaces, &self.interfaces)
@@ -161,7 +161,7 @@ impl PcapngState {
 
     /// Returns this state, in which a walk ended, as it would be if the walk had begun in `truth`
     /// instead of `assumed`.
-    pub(in crate::capture) fn rebased(mut self, assumed: &Self, truth: &Self, effects: Effects) -> Self {
+    pub(crate) fn rebased(mut self, assumed: &Self, truth: &Self, effects: Effects) -> Self {
         if !effects.has_section && !self.is_before_section {
             let declared = self.interfaces.get(assumed.interfaces.len()..).unwrap_or_default();
             self.interfaces = if declared.is_empty() {
@@ -180,19 +180,19 @@ impl PcapngState {
 
 /// The byte order of a section's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::capture) struct BlockOrder {
-    pub(in crate::capture) big_endian: bool,
+pub(crate) struct BlockOrder {
+    pub(crate) big_endian: bool,
 }
 
 impl BlockOrder {
     /// Reads the first words of the block at the start of `rest`, if they are there.
-    pub(in crate::capture) fn header(self, rest: &[u8]) -> Option<BlockHeader> {
+    pub(crate) fn header(self, rest: &[u8]) -> Option<BlockHeader> {
         let head = rest.first_chunk::<12>()?;
         Some(BlockHeader { kind: self.word_at(head, 0)?, length: self.word_at(head, 4)? })
     }
 
     /// Reads the word at offset `at`, if it is there.
-    pub(in crate::capture) fn word_at(self, bytes: &[u8], at: usize) -> Option<u32> {
+    pub(crate) fn word_at(self, bytes: &[u8], at: usize) -> Option<u32> {
         let word = *bytes.get(at..)?.first_chunk::<4>()?;
         Some(if self.big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })
     }
@@ -200,31 +200,31 @@ impl BlockOrder {
 
 /// The head of a block.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::capture) struct BlockHeader {
-    pub(in crate::capture) kind: u32,
+pub(crate) struct BlockHeader {
+    pub(crate) kind: u32,
     /// Bytes of the whole block.
-    pub(in crate::capture) length: u32,
+    pub(crate) length: u32,
 }
 
 impl BlockHeader {
     /// Returns whether the block is a packet with its own time.
-    pub(in crate::capture) fn has_time(self) -> bool {
+    pub(crate) fn has_time(self) -> bool {
         matches!(self.kind, ENHANCED_PACKET | OBSOLETE_PACKET)
     }
 
     /// The state of a walk through blocks.
-    pub(in crate::capture) fn is_packet(self) -> bool {
+    pub(crate) fn is_packet(self) -> bool {
         self.has_time() || self.kind == SIMPLE_PACKET
     }
 
-    pub(in crate::capture) fn is_section(self) -> bool {
+    pub(crate) fn is_section(self) -> bool {
         self.kind == SECTION_HEADER
     }
 }
 
 /// The state of a walk through blocks.
 #[derive(Debug)]
-pub(in crate::capture) struct PcapngWalk {
+pub(crate) struct PcapngWalk {
     big_endian: bool,
     interfaces: Arc<Vec<Interface>>,
     links: Links,
@@ -239,7 +239,7 @@ pub(in crate::capture) struct PcapngWalk {
 }
 
 impl PcapngWalk {
-    pub(in crate::capture) fn begin(bytes: &[u8]) -> Result<Self, String> {
+    pub(crate) fn begin(bytes: &[u8]) -> Result<Self, String> {
         check_description(section_header_bytes(bytes))?;
         let (_, section) = parse_sectionheaderblock(bytes)
             .map_err(|_| String::from("pcapng magic number, but no complete section header after it"))?;
@@ -248,7 +248,7 @@ impl PcapngWalk {
     }
 
     /// Continues from the state of another walk.
-    pub(in crate::capture) fn resume(state: PcapngState) -> Self {
+    pub(crate) fn resume(state: PcapngState) -> Self {
         let PcapngState { big_endian, interfaces, last_time_ns, is_before_section: _ } = state;
         Self {
             big_endian,
@@ -265,19 +265,19 @@ impl PcapngWalk {
     }
 
     /// From now on, collects the details of the capture other than its packets.
-    pub(in crate::capture) fn note_details(&mut self) {
+    pub(crate) fn note_details(&mut self) {
         self.details = Some(Box::default());
     }
 
-    pub(in crate::capture) fn details(&mut self) -> Option<&mut Details> {
+    pub(crate) fn details(&mut self) -> Option<&mut Details> {
         self.details.as_deref_mut()
     }
 
-    pub(in crate::capture) fn order(&self) -> BlockOrder {
+    pub(crate) fn order(&self) -> BlockOrder {
         BlockOrder { big_endian: self.big_endian }
     }
 
-    pub(in crate::capture) fn state(&self) -> PcapngState {
+    pub(crate) fn state(&self) -> PcapngState {
         PcapngState {
             big_endian: self.big_endian,
             interfaces: Arc::clone(&self.interfaces),
@@ -286,19 +286,14 @@ impl PcapngWalk {
         }
     }
 
-    pub(in crate::capture) fn effects(&self) -> Effects {
+    pub(crate) fn effects(&self) -> Effects {
         self.effects
     }
 
     /// Returns the block that contains `position`, starting at the beginning of an earlier block.
     /// If the end of a block is lost, that block has no end.
     #[cold]
-    pub(in crate::capture) fn block_of_packet(
-        &self,
-        bytes: &[u8],
-        from: usize,
-        position: usize,
-    ) -> Range<usize> {
+    pub(crate) fn block_of_packet(&self, bytes: &[u8], from: usize, position: usize) -> Range<usize> {
         let mut at = from;
         while let Some(head) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
             let stated = [head[4], head[5], head[6], head[7]];
@@ -317,19 +312,19 @@ impl PcapngWalk {
         at..usize::MAX
     }
 
-    pub(in crate::capture) fn links(&self) -> &[LinkType] {
+    pub(crate) fn links(&self) -> &[LinkType] {
         self.links.as_slice()
     }
 
-    pub(in crate::capture) fn lying_lengths(&self) -> u64 {
+    pub(crate) fn lying_lengths(&self) -> u64 {
         self.lying_lengths
     }
 
-    pub(in crate::capture) fn losses(&self) -> &Losses {
+    pub(crate) fn losses(&self) -> &Losses {
         &self.losses
     }
 
-    pub(in crate::capture) fn sections_and_interfaces(&self) -> (u64, u64) {
+    pub(crate) fn sections_and_interfaces(&self) -> (u64, u64) {
         (self.sections, self.interfaces_seen)
     }
 
@@ -343,7 +338,7 @@ impl PcapngWalk {
         body.get(index * 4..)?.first_chunk::<4>().map(|field| self.word(*field))
     }
 
-    pub(in crate::capture) fn step(
+    pub(crate) fn step(
         &mut self,
         bytes: &[u8],
         from: usize,
@@ -586,7 +581,7 @@ fn name_of(options: &[PcapNGOption<'_>]) -> InterfaceName {
 }
 
 /// Returns the stated length of the section header at the start of a capture.
-pub(in crate::capture) fn section_header_bytes(prefix: &[u8]) -> usize {
+pub(crate) fn section_header_bytes(prefix: &[u8]) -> usize {
     let (Some(length), Some(mark)) = (prefix.get(4..8), prefix.get(8..12)) else { return 28 };
     let words = Words { big_endian: mark == [0x1A, 0x2B, 0x3C, 0x4D] };
     words.word([length[0], length[1], length[2], length[3]]) as usize
@@ -615,7 +610,7 @@ fn check_version(section: &SectionHeaderBlock<'_>) -> Result<(), String> {
 
 /// Returns an error that names the classic capture that begins in place of a block.
 #[cold]
-pub(in crate::capture) fn other_capture(head: &[u8]) -> Option<Stop> {
+pub(crate) fn other_capture(head: &[u8]) -> Option<Stop> {
     matches!(Format::of(head), Some(Format::Pcap { .. })).then(|| other_format("pcap"))
 }
 
@@ -627,7 +622,7 @@ pub(in crate::capture) mod tests {
 
     thread_local! {
         /// Interfaces that were copied because a state shared their list, on this thread.
-        pub(in crate::capture) static INTERFACES_COPIED: Cell<usize> = const { Cell::new(0) };
+        pub(crate) static INTERFACES_COPIED: Cell<usize> = const { Cell::new(0) };
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 /// The reason why a walk stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::capture) enum Stop {
+pub(crate) enum Stop {
     /// The batch is full.
     Full,
     /// The bytes end inside a record, and more may come. At least this many bytes are needed,
@@ -21,7 +21,7 @@ pub(in crate::capture) enum Stop {
 }
 
 /// Returns the error for a capture of another format that begins in place of a record.
-pub(in crate::capture) fn other_format(name: &str) -> Stop {
+pub(crate) fn other_format(name: &str) -> Stop {
     Stop::Corrupt(format!(
         "a {name} capture begins here; split the file into separate captures, or join them with mergecap"
     ))
