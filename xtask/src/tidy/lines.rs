@@ -7,7 +7,7 @@ use super::Tree;
 
 /// Members that are neither the product nor tools: measurements, simulators, reproductions of
 /// papers, generated captures with known answers.
-const LABORATORY: [&str; 5] = ["benches", "measure", "repro", "scenarios", "tcb-cache"];
+const LABORATORY: [&str; 6] = ["benches", "lab", "measure", "repro", "scenarios", "tcb-cache"];
 const TOOLS: [&str; 3] = ["fuzz", "integrations", "xtask"];
 
 /// Returns a table: for each member of the workspace its code, its tests, and the sums.
