@@ -55,6 +55,22 @@ pub struct Counts {
     pub first_hits: u64,
 }
 
+impl Counts {
+    /// Returns the sums of two counts.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            hits: self.hits + other.hits,
+            misses: self.misses + other.misses,
+            comparisons: self.comparisons + other.comparisons,
+            false_matches: self.false_matches + other.false_matches,
+            lines: self.lines + other.lines,
+            list_steps: self.list_steps + other.list_steps,
+            first_hits: self.first_hits + other.first_hits,
+        }
+    }
+}
+
 impl Probe for Counts {
     fn comparison(&mut self) {
         self.comparisons += 1;

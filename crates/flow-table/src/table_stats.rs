@@ -2,6 +2,7 @@
 
 use flowloom_cpu::pages::PageReport;
 
+use crate::probe::Counts;
 #[cfg(doc)]
 use crate::table::{FlowTable, Full};
 
@@ -34,6 +35,8 @@ pub struct TableStats {
     /// Maximum delay of the removal of a flow after its deadline, in ticks, if `expire` is called
     /// often enough.
     pub granule_ticks: u64,
+    /// Steps of all searches, of a table that counts them.
+    pub searches: Option<Counts>,
 }
 
 impl TableStats {
@@ -53,6 +56,10 @@ impl TableStats {
             pool_size: self.pool_size + other.pool_size,
             segments: self.segments + other.segments,
             granule_ticks: self.granule_ticks.max(other.granule_ticks),
+            searches: match (self.searches, other.searches) {
+                (Some(one), Some(other)) => Some(one.and(other)),
+                (one, other) => one.or(other),
+            },
         }
     }
 }

@@ -1,7 +1,8 @@
 //! DHash as the paper describes it: three procedures, slot by slot, with counts.
 //!
 //! Signature and major location are type parameters, so every row of [DHASH Tab. IV] and [DHASH
-//! Tab. V] is a type. The counts go to a [`Probe`].
+//! Tab. V] is a type; [`SignatureAlgorithm`](super::signature::SignatureAlgorithm) and an optional
+//! major location are chosen at run time. The counts go to a [`Probe`].
 //!
 //! * *Find* [DHASH §III-D.1, Fig. 2]: from the major location to the end, wrap, up to the slot
 //!   before; compare the key of each signature that matches; then search the conflict list; then,
@@ -10,6 +11,7 @@
 //!   element.
 //! * *Delete* [DHASH §III-D.3]: clear the slot, or return the state to the pool and unlink it.
 
+use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
 
@@ -23,7 +25,7 @@ use super::table::DHashConfig;
 use crate::conflict::ConflictLists;
 use crate::error::BuildError;
 use crate::indexed::{Indexed, visit_all};
-use crate::probe::{NoProbe, Probe};
+use crate::probe::{Counts, NoProbe, Probe};
 use crate::state::States;
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 
@@ -77,7 +79,10 @@ pub struct ReferenceDHash<K, V, S = Keyed, M = Folded, L = Searched> {
     bucket_count: u32,
     lists: ConflictLists,
     states: States<K, V>,
-    strategies: PhantomData<(S, M, L)>,
+    signature: S,
+    major: M,
+    counts: Option<Cell<Counts>>,
+    lists_searched: PhantomData<L>,
 }
 
 impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> ReferenceDHash<K, V, S, M, L> {
@@ -86,7 +91,20 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Reference
     /// # Errors
     ///
     /// Returns [`BuildError`] for an invalid configuration, or one that exceeds the memory.
-    pub fn try_new(config: &DHashConfig) -> Result<Self, BuildError> {
+    pub fn try_new(config: &DHashConfig) -> Result<Self, BuildError>
+    where
+        S: Default,
+        M: Default,
+    {
+        Self::with(config, S::default(), M::default())
+    }
+
+    /// Returns an empty table whose strategies are values, such as those that a user selects.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_new`](Self::try_new).
+    pub fn with(config: &DHashConfig, signature: S, major: M) -> Result<Self, BuildError> {
         let places = config.check::<K, V>()?;
         let bucket_count = config.bucket_count();
         Ok(Self {
@@ -94,15 +112,25 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Reference
             bucket_count,
             lists: ConflictLists::try_new(bucket_count, config.pool_size(), config.list_cap)?,
             states: States::try_new(places, config.flows, config.timeouts, HugePages::No)?,
-            strategies: PhantomData,
+            signature,
+            major,
+            counts: None,
+            lists_searched: PhantomData,
         })
+    }
+
+    /// Returns the table, which from now on counts the steps of all searches in
+    /// [`TableStats::searches`].
+    #[must_use]
+    pub fn counting(self) -> Self {
+        Self { counts: Some(Cell::default()), ..self }
     }
 
     /// Returns the flow of a key, and reports each step to `probe`.
     pub fn find_counting(&self, key: &K, hash: TableHash, probe: &mut impl Probe) -> Option<FlowId> {
-        let signature = non_zero(S::raw(key, hash));
+        let signature = non_zero(self.signature.raw(key, hash));
         let mut found = self.search(key, hash, signature, probe);
-        if found.is_none() && S::SWAPPED_BY_DIRECTION {
+        if found.is_none() && self.signature.is_swapped_by_direction() {
             found = self.search(key, hash, signature.rotate_left(16), probe);
         }
         probe.done(found.is_some());
@@ -113,7 +141,7 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Reference
     fn search(&self, key: &K, hash: TableHash, signature: u32, probe: &mut impl Probe) -> Option<FlowId> {
         let bucket = hash.bucket(self.bucket_count);
         let slots = &self.buckets[bucket as usize].0;
-        let start = M::of(signature);
+        let start = self.major.of(signature);
         probe.line();
         for distance in 0..SLOTS_PER_BUCKET {
             let slot = (start + distance) % SLOTS_PER_BUCKET;
@@ -171,12 +199,16 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Indexed
     fn prefetch_index(&self, _hash: TableHash) {}
 
     fn find(&self, key: &K, hash: TableHash) -> Option<FlowId> {
-        self.find_counting(key, hash, &mut NoProbe)
+        let Some(counts) = &self.counts else { return self.find_counting(key, hash, &mut NoProbe) };
+        let mut steps = counts.get();
+        let found = self.find_counting(key, hash, &mut steps);
+        counts.set(steps);
+        found
     }
 
     fn vacancy(&self, key: &K, hash: TableHash) -> Result<u32, FullReason> {
         let bucket = hash.bucket(self.bucket_count);
-        let start = M::of(non_zero(S::raw(key, hash)));
+        let start = self.major.of(non_zero(self.signature.raw(key, hash)));
         let slots = &self.buckets[bucket as usize].0;
         (0..SLOTS_PER_BUCKET)
             .map(|distance| (start + distance) % SLOTS_PER_BUCKET)
@@ -186,7 +218,7 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Indexed
     }
 
     fn link(&mut self, slot: u32, key: &K, hash: TableHash) {
-        let signature = non_zero(S::raw(key, hash));
+        let signature = non_zero(self.signature.raw(key, hash));
         match slot.checked_sub(self.pool_start()) {
             None => {
                 let (bucket, slot) = place_of(slot);
@@ -236,6 +268,7 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Indexed
         stats.stashed = stats.displaced;
         stats.list_length_max = self.lists.length_max();
         stats.pool_size = self.lists.pool_size();
+        stats.searches = self.counts.as_ref().map(Cell::get);
     }
 
     fn complete_memory(&self, memory: &mut MemoryReport) {
@@ -263,7 +296,6 @@ mod tests {
     use super::*;
     use crate::dhash::major_location::{FirstSlot, LowBits};
     use crate::dhash::signature::{Algorithm4, Session};
-    use crate::probe::Counts;
     use crate::table::{FlowTable, Tick, TimeoutClass};
     use alloc::vec::Vec;
     use flowloom_flow_key::hash::fold::split_mix;
@@ -273,7 +305,7 @@ mod tests {
     const FLOWS: u32 = 1_048_576 / 4;
 
     /// Fills a table, then looks up every flow in the order of insertion.
-    fn measure<M: MajorLocation>() -> Counts {
+    fn measure<M: MajorLocation + Default>() -> Counts {
         let config = DHashConfig { buckets: Some(25_000), ..DHashConfig::for_flows(FLOWS) };
         let mut table = ReferenceDHash::<u64, (), Keyed, M>::try_new(&config).unwrap();
         let mut state = 42;

@@ -14,17 +14,21 @@
 //!
 //! Paper: [DHASH §III-B].
 
-use flowloom_flow_key::TableHash;
+use core::net::IpAddr;
+
+use flowloom_flow_key::{FlowKey, TableHash};
 use flowloom_flow_key::hash::crc32c::crc32c;
 
 /// A way to compute signatures.
-pub trait Signature<K> {
-    /// The two directions have signatures with swapped halves, so a failed search is repeated with
-    /// swapped halves.
-    const SWAPPED_BY_DIRECTION: bool = false;
+pub trait Signature<K>: Copy {
+    /// Returns whether the two directions have signatures with swapped halves, so that a failed
+    /// search is repeated with swapped halves.
+    fn is_swapped_by_direction(self) -> bool {
+        false
+    }
 
     /// Returns the signature before [`non_zero`] replaces zero.
-    fn raw(key: &K, hash: TableHash) -> u32;
+    fn raw(self, key: &K, hash: TableHash) -> u32;
 }
 
 /// Replacement for a signature of zero, which marks an empty slot.
@@ -61,6 +65,23 @@ pub struct Session {
 }
 
 impl Session {
+    /// Returns the session of a flow, from its lower end to its higher one.
+    #[must_use]
+    pub fn of(key: &FlowKey) -> Self {
+        let folded = |address| match address {
+            IpAddr::V4(address) => address.to_bits(),
+            IpAddr::V6(address) => {
+                (0..4).fold(0, |folded, word| folded ^ (address.to_bits() >> (32 * word)) as u32)
+            }
+        };
+        Self {
+            source: folded(key.low_address()),
+            destination: folded(key.high_address()),
+            source_port: key.low_port(),
+            destination_port: key.high_port(),
+        }
+    }
+
     /// Returns the opposite direction.
     #[must_use]
     pub fn reversed(self) -> Self {
@@ -108,7 +129,7 @@ impl PartialEq for Session {
 pub struct Algorithm1;
 
 impl Signature<Session> for Algorithm1 {
-    fn raw(key: &Session, _hash: TableHash) -> u32 {
+    fn raw(self, key: &Session, _hash: TableHash) -> u32 {
         key.source ^ key.destination ^ u32::from(key.source_port ^ key.destination_port)
     }
 }
@@ -118,7 +139,7 @@ impl Signature<Session> for Algorithm1 {
 pub struct Algorithm2;
 
 impl Signature<Session> for Algorithm2 {
-    fn raw(key: &Session, _hash: TableHash) -> u32 {
+    fn raw(self, key: &Session, _hash: TableHash) -> u32 {
         let mut octets = [0; 6];
         octets[..4].copy_from_slice(&(key.source ^ key.destination).to_be_bytes());
         octets[4..].copy_from_slice(&(key.source_port ^ key.destination_port).to_be_bytes());
@@ -132,7 +153,7 @@ impl Signature<Session> for Algorithm2 {
 pub struct Algorithm3;
 
 impl Signature<Session> for Algorithm3 {
-    fn raw(key: &Session, _hash: TableHash) -> u32 {
+    fn raw(self, key: &Session, _hash: TableHash) -> u32 {
         crc32c(&key.octets_with_folded_ports()) ^ crc32c(&key.reversed().octets_with_folded_ports())
     }
 }
@@ -142,9 +163,11 @@ impl Signature<Session> for Algorithm3 {
 pub struct Algorithm4;
 
 impl Signature<Session> for Algorithm4 {
-    const SWAPPED_BY_DIRECTION: bool = true;
+    fn is_swapped_by_direction(self) -> bool {
+        true
+    }
 
-    fn raw(key: &Session, _hash: TableHash) -> u32 {
+    fn raw(self, key: &Session, _hash: TableHash) -> u32 {
         (crc32c(&key.octets()) & 0xFFFF_0000) | (crc32c(&key.reversed().octets()) >> 16)
     }
 }
@@ -158,8 +181,45 @@ pub struct Keyed;
 
 impl<K> Signature<K> for Keyed {
     #[inline(always)]
-    fn raw(_key: &K, hash: TableHash) -> u32 {
+    fn raw(self, _key: &K, hash: TableHash) -> u32 {
         hash.signature()
+    }
+}
+
+/// A signature by its number in the paper, or the caller's hash.
+///
+/// The key of a flow has no direction: the paper's session is that from its lower to its higher
+/// end. So the second search of [`Four`](Self::Four) never finds anything, and a miss costs it twice
+/// the comparisons, as in the paper. Of IPv6, the words of an address are folded into one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SignatureAlgorithm {
+    /// [`Algorithm1`].
+    One,
+    /// [`Algorithm2`].
+    Two,
+    /// [`Algorithm3`].
+    Three,
+    /// [`Algorithm4`].
+    Four,
+    /// [`struct@Keyed`].
+    #[default]
+    Keyed,
+}
+
+impl Signature<FlowKey> for SignatureAlgorithm {
+    fn is_swapped_by_direction(self) -> bool {
+        self == Self::Four
+    }
+
+    fn raw(self, key: &FlowKey, hash: TableHash) -> u32 {
+        let session = Session::of(key);
+        match self {
+            Self::One => Algorithm1.raw(&session, hash),
+            Self::Two => Algorithm2.raw(&session, hash),
+            Self::Three => Algorithm3.raw(&session, hash),
+            Self::Four => Algorithm4.raw(&session, hash),
+            Self::Keyed => hash.signature(),
+        }
     }
 }
 
@@ -188,16 +248,16 @@ mod tests {
         for session in sessions(200) {
             let back = session.reversed();
             assert_eq!(
-                Algorithm1::raw(&session, TableHash::default()),
-                Algorithm1::raw(&back, TableHash::default())
+                Algorithm1.raw(&session, TableHash::default()),
+                Algorithm1.raw(&back, TableHash::default())
             );
             assert_eq!(
-                Algorithm2::raw(&session, TableHash::default()),
-                Algorithm2::raw(&back, TableHash::default())
+                Algorithm2.raw(&session, TableHash::default()),
+                Algorithm2.raw(&back, TableHash::default())
             );
             assert_eq!(
-                Algorithm3::raw(&session, TableHash::default()),
-                Algorithm3::raw(&back, TableHash::default())
+                Algorithm3.raw(&session, TableHash::default()),
+                Algorithm3.raw(&back, TableHash::default())
             );
         }
     }
@@ -212,9 +272,9 @@ mod tests {
         };
         assert_eq!(session.octets(), [0xF0, 0xF0, 0, 1, 0x0F, 0xF0, 0, 0xFF, 0x12, 0x34, 0, 0xFF]);
         // F0F00001 ^ 0FF000FF is FF0000FE, and 1234 ^ 00FF is 12CB.
-        assert_eq!(Algorithm1::raw(&session, TableHash::default()), 0xFF00_00FE ^ 0x12CB);
+        assert_eq!(Algorithm1.raw(&session, TableHash::default()), 0xFF00_00FE ^ 0x12CB);
         assert_eq!(
-            Algorithm2::raw(&session, TableHash::default()),
+            Algorithm2.raw(&session, TableHash::default()),
             crc32c(&[0xFF, 0, 0, 0xFE, 0x12, 0xCB])
         );
         let (there, back) = (
@@ -222,10 +282,10 @@ mod tests {
             [0x0F, 0xF0, 0, 0xFF, 0xF0, 0xF0, 0, 1, 0, 0xFF, 0x12, 0x34],
         );
         let halves = (crc32c(&there) & 0xFFFF_0000) | (crc32c(&back) >> 16);
-        assert_eq!(Algorithm4::raw(&session, TableHash::default()), halves);
+        assert_eq!(Algorithm4.raw(&session, TableHash::default()), halves);
         let folded = |addresses: &[u8]| crc32c(&[addresses, &[0x12, 0xCB]].concat());
         assert_eq!(
-            Algorithm3::raw(&session, TableHash::default()),
+            Algorithm3.raw(&session, TableHash::default()),
             folded(&there[..8]) ^ folded(&back[..8])
         );
     }
@@ -234,8 +294,8 @@ mod tests {
     fn algorithm_4_swaps_its_halves_with_the_direction() {
         for session in sessions(200) {
             let (there, back) = (
-                Algorithm4::raw(&session, TableHash::default()),
-                Algorithm4::raw(&session.reversed(), TableHash::default()),
+                Algorithm4.raw(&session, TableHash::default()),
+                Algorithm4.raw(&session.reversed(), TableHash::default()),
             );
             assert_eq!(there, back.rotate_left(16));
         }
@@ -249,10 +309,30 @@ mod tests {
     }
 
     #[test]
+    fn a_flow_has_the_signature_of_its_session() {
+        let hash = TableHash::from_mixed(77);
+        let session = Session { source: 9, destination: 4, source_port: 80, destination_port: 7 };
+        let low_first = session.reversed();
+        let (key, _) = FlowKey::from_v4(9, 4, 80, 7, 6);
+        let wide = |low: u128| FlowKey::from_v6(9, low << 96, 80, 7, 6).0;
+        for (algorithm, expected) in [
+            (SignatureAlgorithm::One, Algorithm1.raw(&session, hash)),
+            (SignatureAlgorithm::Two, Algorithm2.raw(&session, hash)),
+            (SignatureAlgorithm::Three, Algorithm3.raw(&session, hash)),
+            (SignatureAlgorithm::Four, Algorithm4.raw(&low_first, hash)),
+            (SignatureAlgorithm::Keyed, hash.signature()),
+        ] {
+            assert_eq!(algorithm.raw(&key, hash), expected, "{algorithm:?}");
+            let is_keyed = algorithm == SignatureAlgorithm::Keyed;
+            assert_eq!(algorithm.raw(&wide(4), hash) == algorithm.raw(&wide(5), hash), is_keyed);
+        }
+    }
+
+    #[test]
     fn algorithm_3_forgets_the_ports() {
         let mut seen: Vec<u32> = (0..1000)
             .map(|port| Session { source: 1, destination: 2, source_port: port, destination_port: 80 })
-            .map(|session| Algorithm3::raw(&session, TableHash::default()))
+            .map(|session| Algorithm3.raw(&session, TableHash::default()))
             .collect();
         seen.dedup();
         assert_eq!(seen.len(), 1);

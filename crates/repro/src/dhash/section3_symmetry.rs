@@ -22,7 +22,7 @@ pub(super) const ITEM: Item = Item {
 
 /// Returns the percentage of sessions whose two directions have the same major location.
 #[expect(clippy::cast_possible_truncation, reason = "any bits of a random word will do")]
-fn same<S: Signature<Session>, M: MajorLocation>(seed: u64, count: u32) -> f64 {
+fn same<S: Signature<Session> + Default, M: MajorLocation + Default>(seed: u64, count: u32) -> f64 {
     let mut state = seed;
     let same = (0..count).filter(|_| {
         let (a, b) = (split_mix(&mut state), split_mix(&mut state));
@@ -32,7 +32,7 @@ fn same<S: Signature<Session>, M: MajorLocation>(seed: u64, count: u32) -> f64 {
             source_port: b as u16,
             destination_port: (b >> 16) as u16,
         };
-        let of = |session: &Session| M::of(non_zero(S::raw(session, TableHash::default())));
+        let of = |session: &Session| M::default().of(non_zero(S::default().raw(session, TableHash::default())));
         of(&session) == of(&session.reversed())
     });
     same.count() as f64 * 100.0 / f64::from(count)

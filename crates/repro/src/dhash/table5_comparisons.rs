@@ -55,7 +55,7 @@ struct Comparisons {
     with_double_misses: f64,
 }
 
-fn measure<M: MajorLocation, L: ListSearch>(
+fn measure<M: MajorLocation + Default, L: ListSearch>(
     context: &Context<'_>,
     divisor: u32,
 ) -> Result<Comparisons, ItemError> {

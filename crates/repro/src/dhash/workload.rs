@@ -86,7 +86,7 @@ pub(super) fn dhash(flows: &Flows) -> Result<DHash<[u64; 2], State>, ItemError> 
 }
 
 /// Returns the paper's table, which compares slot by slot, with a number of buckets, filled.
-pub(super) fn reference<M: MajorLocation>(
+pub(super) fn reference<M: MajorLocation + Default>(
     flows: &Flows,
     buckets: u32,
 ) -> Result<ReferenceDHash<[u64; 2], State, Keyed, M>, ItemError> {
