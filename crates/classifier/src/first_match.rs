@@ -47,6 +47,19 @@ pub trait FirstMatch: core::fmt::Debug + Send + Sync {
     fn worst_words(&self) -> Option<u32> {
         None
     }
+
+    /// Returns the maximum number of nodes that a lookup of an IPv4 key passes, if the algorithm
+    /// walks a tree.
+    fn depth(&self) -> Option<u32> {
+        None
+    }
+
+    /// Returns the number of 32-bit words that the lookup of a key reads, if the algorithm counts
+    /// them.
+    fn words_of(&self, key: &AnyKey) -> Option<u32> {
+        let _ = key;
+        None
+    }
 }
 
 impl FirstMatch for Classifier {
@@ -64,5 +77,9 @@ impl FirstMatch for Classifier {
 
     fn worst_words(&self) -> Option<u32> {
         Some(self.stats().v4.worst.words)
+    }
+
+    fn depth(&self) -> Option<u32> {
+        Some(self.stats().v4.worst.nodes)
     }
 }

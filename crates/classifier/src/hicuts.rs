@@ -163,6 +163,20 @@ impl HiCuts {
         }
     }
 
+    /// Returns the number of cuts on the longest path.
+    pub fn depth(&self) -> u32 {
+        let mut depths: Vec<u32> = Vec::with_capacity(self.nodes.len());
+        for node in &self.nodes {
+            // The children of a node stand before it.
+            let below = |children: &Vec<u32>| children.iter().map(|&child| depths[child as usize]).max();
+            depths.push(match node {
+                Node::Cut { children, .. } => below(children).map_or(0, |depth| depth + 1),
+                Node::Leaf(_) => 0,
+            });
+        }
+        depths[self.root as usize]
+    }
+
     /// Returns the maximum number of words that a lookup reads.
     pub fn worst_words(&self) -> u32 {
         self.worst_words

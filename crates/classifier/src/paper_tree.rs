@@ -97,6 +97,21 @@ impl FirstMatch for PaperTree {
             Tree::HiCuts(tree) => tree.worst_words(),
         })
     }
+
+    fn depth(&self) -> Option<u32> {
+        Some(match &self.tree {
+            Tree::AggreCuts(tree) => tree.shape().depth,
+            Tree::HiCuts(tree) => tree.depth(),
+        })
+    }
+
+    fn words_of(&self, key: &AnyKey) -> Option<u32> {
+        let AnyKey::V4(key) = key else { return None };
+        Some(match &self.tree {
+            Tree::AggreCuts(tree) => tree.classify(key).1.0,
+            Tree::HiCuts(tree) => tree.classify(key).1,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -134,6 +149,7 @@ mod tests {
             for tree in trees(&set) {
                 for key in &v4 {
                     assert_eq!(tree.first_match(&AnyKey::V4(*key)), set.first_match(key), "{tree:?}");
+                    assert!(tree.words_of(&AnyKey::V4(*key)) <= tree.worst_words(), "{tree:?}");
                 }
                 for key in &v6 {
                     assert_eq!(tree.first_match(&AnyKey::V6(*key)), set.first_match(key));
