@@ -102,7 +102,7 @@ fn build(
             .map_err(|error| Failure::Usage(error.to_string()))
     };
     let builder = ClassifierBuilder::new();
-    let paper = |stride| match AggreCuts::build(set, stride, Sharing::Everywhere, Limits::default()) {
+    let paper = |stride| match AggreCuts::build(set, stride, Sharing::Siblings, Limits::default()) {
         Ok(tree) => Some(Variant::AggreCuts(tree)),
         Err(error) => {
             warn(&format!("no row for AggreCuts of stride {}: {error}", stride.bits()), common);
