@@ -101,9 +101,13 @@ pub(crate) enum AlgorithmName {
     /// aggrecuts-4 in the same form
     #[value(name = "aggrecuts-4-shared")]
     AggreCutsFourShared,
-    /// HiCuts with leaves of 8 rules and a space factor of 4; IPv6 by linear search
+    /// HiCuts with leaves of 8 rules and a space factor of 4, whose nodes reuse identical children;
+    /// IPv6 by linear search
     #[value(name = "hicuts")]
     HiCuts,
+    /// hicuts, with equal sub-trees of the whole tree stored once
+    #[value(name = "hicuts-shared")]
+    HiCutsShared,
 }
 
 impl AlgorithmName {
@@ -117,6 +121,7 @@ impl AlgorithmName {
             Self::AggreCutsEightShared => "AggreCuts, 8 bits per node, shared sub-trees",
             Self::AggreCutsFourShared => "AggreCuts, 4 bits per node, shared sub-trees",
             Self::HiCuts => "HiCuts",
+            Self::HiCutsShared => "HiCuts, shared sub-trees",
         }
     }
 
@@ -137,9 +142,11 @@ impl AlgorithmName {
             Self::AggreCutsFour => PaperTree::aggrecuts(set, Stride::Four, bytes_max),
             Self::AggreCutsEightShared => shared(Stride::Eight),
             Self::AggreCutsFourShared => shared(Stride::Four),
-            Self::HiCuts => {
-                let config = HiCutsConfig { memory_bytes_max: bytes_max, ..HiCutsConfig::new(8, 4.0) };
-                PaperTree::hicuts(set, config)
+            Self::HiCuts | Self::HiCutsShared => {
+                let is_shared = self == Self::HiCutsShared;
+                let sharing = if is_shared { Sharing::Everywhere } else { Sharing::Siblings };
+                let usual = HiCutsConfig { sharing: Some(sharing), ..HiCutsConfig::new(8, 4.0) };
+                PaperTree::hicuts(set, HiCutsConfig { memory_bytes_max: bytes_max, ..usual })
             }
         }?;
         Ok(PolicyMatcher::with_index(policy, Box::new(tree)))

@@ -95,6 +95,9 @@ pub(crate) struct ClassifyResult {
     pub(crate) isa: String,
     /// Processor time of a lookup.
     pub(crate) ns_per_lookup: f64,
+    /// Mean number of 32-bit words that the lookups of IPv4 headers read; null if the algorithm does
+    /// not count them.
+    pub(crate) words_per_lookup: Option<f64>,
     /// Time to build the classifier.
     pub(crate) build_seconds: f64,
     /// The classifier of IPv4 rules.
@@ -126,6 +129,9 @@ impl Report for ClassifyResult {
             grouped(self.undecoded),
             counted(self.later_fragments, "later fragment")
         ));
+        let reads =
+            self.words_per_lookup.map_or(String::new(), |words| format!("; {words:.2} words on average"));
+        lines.push(format!("{:>12}  {}{reads}", "search", self.classifier_v4.summary()));
         for one in self.per_packet.iter().flatten() {
             let PacketVerdict { packet, verdict, rule, line, .. } = one;
             let place = match (rule, line) {

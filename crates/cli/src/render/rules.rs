@@ -214,7 +214,7 @@ impl FamilyResult {
     /// a tree and IPv6 rules one by one.
     pub(crate) fn of_tree(name: &str, matcher: &PolicyMatcher) -> [Self; 2] {
         let (rules, tree) = (matcher.policy().set().rules(), matcher.index());
-        let of = |rules: usize, plan: &str, bytes: usize, words: u64| Self {
+        let of = |rules: usize, plan: &str, bytes: usize, nodes: u64, words: u64| Self {
             rules: rules as u64,
             node_bytes: bytes as u64,
             leaf_bytes: 0,
@@ -222,20 +222,22 @@ impl FamilyResult {
             plan: String::from(plan),
             plans_tried: 1,
             build_steps: 0,
-            worst_nodes: 0,
+            worst_nodes: nodes,
             worst_blocks: 0,
             worst_words: words,
         };
         let v4 = rules.iter().filter(|rule| rule.spans::<KeyV4>().is_some()).count();
         let v6 = rules.iter().filter(|rule| rule.spans::<KeyV6>().is_some()).count();
-        let words = tree.worst_words().map_or(0, u64::from);
-        [of(v4, name, tree.bytes(), words), of(v6, "linear search", 0, 0)]
+        let [nodes, words] = [tree.depth(), tree.worst_words()].map(|most| most.map_or(0, u64::from));
+        [of(v4, name, tree.bytes(), nodes, words), of(v6, "linear search", 0, 0, 0)]
     }
 
     /// Returns the structure, what a lookup reads at most, and the memory.
     pub(crate) fn summary(&self) -> String {
         let size = bytes(self.node_bytes + self.leaf_bytes);
-        format!("{}: {} at worst, {size}", self.plan, counted(self.worst_words, "word"))
+        let [nodes, words] =
+            [(self.worst_nodes, "node"), (self.worst_words, "word")].map(|(n, of)| counted(n, of));
+        format!("{}: {nodes} and {words} at worst, {size}", self.plan)
     }
 
     fn line(&self, family: &str) -> String {

@@ -224,6 +224,8 @@ struct Tally<'a> {
     /// Indexed by the number of the rule in the file, minus one.
     hits: Vec<u64>,
     cpu_ns: u64,
+    /// Words that lookups read, and the lookups that count them.
+    words: (u64, u64),
     wrong: u64,
     first_wrong: Option<String>,
 }
@@ -276,6 +278,7 @@ impl<'a> Tally<'a> {
             last_accepted: true,
             hits: vec![0; file.policy.sources().len()],
             cpu_ns: 0,
+            words: (0, 0),
             wrong: 0,
             first_wrong: None,
         }
@@ -353,6 +356,9 @@ impl<'a> Tally<'a> {
             }
         }
         self.cpu_ns += thread_cpu_ns() - begun;
+        for words in keys.iter().filter_map(|&key| self.matcher.index().words_of(&key.into())) {
+            self.words = (self.words.0 + u64::from(words), self.words.1 + 1);
+        }
         self.looked_up += keys.len() as u64;
         for (at, ((key, found), packet)) in keys.iter().zip(found.iter()).zip(&*packets).enumerate() {
             match found.rule() {
@@ -456,6 +462,7 @@ impl<'a> Tally<'a> {
             } else {
                 self.cpu_ns as f64 / self.looked_up as f64
             },
+            words_per_lookup: (self.words.1 > 0).then(|| self.words.0 as f64 / self.words.1 as f64),
             build_seconds,
             classifier_v4: v4,
             classifier_v6: v6,
