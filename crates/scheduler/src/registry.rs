@@ -90,6 +90,8 @@ pub struct Scheme {
     /// Increase of the dispatcher's work for each packet that it sorts into its flow, in
     /// thousandths.
     pub sort_permille: u32,
+    /// When queue lengths override the hash, in the adaptive schemes.
+    pub threshold: Threshold,
 }
 
 /// Cost of a table of flows or of queue lengths, in thousandths [HRWTREE §4.6].
@@ -105,6 +107,7 @@ const fn scheme(name: &'static str, about: &'static str, decision_permille: u32)
         replicates: false,
         decision_permille,
         sort_permille: 0,
+        threshold: Threshold::PAPER,
     }
 }
 
@@ -164,6 +167,18 @@ impl Scheme {
         Self::ALL.iter().find(|scheme| scheme.name == name).copied()
     }
 
+    /// Returns whether queue lengths override the hash, which [`threshold`](Self::threshold) limits.
+    #[must_use]
+    pub fn has_threshold(&self) -> bool {
+        self.name.starts_with("adaptive")
+    }
+
+    /// Returns the scheme with another threshold. Others than the adaptive ones ignore it.
+    #[must_use]
+    pub fn with_threshold(self, threshold: Threshold) -> Self {
+        Self { threshold, ..self }
+    }
+
     /// Returns the policy for the workers of a topology. `seed` determines random choices.
     ///
     /// # Errors
@@ -172,7 +187,7 @@ impl Scheme {
     /// policies support every topology that can be built.
     pub fn policy(self, topology: &Topology, seed: u64) -> Result<Policy, SetupError> {
         let workers = topology.workers();
-        let adaptive = |form| Adaptive::new(topology, form, Threshold::PAPER, Adaptive::BITS);
+        let adaptive = |form| Adaptive::new(topology, form, self.threshold, Adaptive::BITS);
         Ok(match self.name {
             "ph" => Policy::Pull(Box::new(PacketHandoff::new(topology, PacketHandoff::BITS)?)),
             "lfb" => Policy::Pull(Box::new(LastFlowBundle::new(topology, LastFlowBundle::BITS, true)?)),

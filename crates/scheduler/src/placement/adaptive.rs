@@ -45,6 +45,18 @@ pub struct Threshold {
 impl Threshold {
     /// A tenth of the shortest queue, as in the paper.
     pub const PAPER: Self = Self { permille: Some(100), least_permille: 250 };
+
+    /// Returns the threshold of a percentage of the shortest queue: of 0, the shortest queue always
+    /// gets the item. `None` leaves all to the hash.
+    #[must_use]
+    pub const fn from_percent(percent: Option<u32>) -> Self {
+        let permille = match percent {
+            Some(percent) => Some(percent.saturating_mul(10)),
+            None => None,
+        };
+        let least_permille = if matches!(percent, Some(0)) { 0 } else { Self::PAPER.least_permille };
+        Self { permille, least_permille }
+    }
 }
 
 /// Places items by the tree's hash, corrected by queue lengths at each level.
@@ -243,12 +255,84 @@ mod tests {
 
     #[test]
     fn the_printed_form_decides_for_workers_that_exist() {
-        let mut printed = policy("8x2x4,-0", Form::Printed, Threshold::PAPER);
-        let items: Vec<WorkItem> =
-            (0..5000_u32).map(|i| WorkItem { digest: i.wrapping_mul(0x9E37_79B9), bytes: 700 }).collect();
-        let mut decisions = vec![Decision::Drop; items.len()];
-        printed.place(&items, &LoadView::idle(), &mut decisions);
-        assert!(decisions.iter().all(|decision| matches!(decision, Decision::To(w) if w.index() < 63)));
+        // The last thread of the last core has no counterpart below it.
+        for (shape, workers) in [("8x2x4,-0", 63), ("2x1x2,-3", 3)] {
+            let mut printed = policy(shape, Form::Printed, Threshold::PAPER);
+            let items: Vec<WorkItem> = (0..5000_u32)
+                .map(|i| WorkItem { digest: i.wrapping_mul(0x9E37_79B9), bytes: 700 })
+                .collect();
+            let mut decisions = vec![Decision::Drop; items.len()];
+            printed.place(&items, &LoadView::idle(), &mut decisions);
+            assert!(decisions.iter().all(|to| matches!(to, Decision::To(w) if w.index() < workers)));
+        }
+    }
+
+    /// Table I as printed in plain code, for cores of `pipelines` with `threads` each: returns the
+    /// thread of an item and whether the hash was overruled for it, by the bytes that wait for each
+    /// thread, and those of them for which it was.
+    fn as_printed(
+        tree: &HrwTree,
+        [cores, pipelines, threads]: [usize; 3],
+        permille: u64,
+        (waiting, overruled): (&[u64], &[u64]),
+        item: WorkItem,
+    ) -> (usize, bool) {
+        let is_longer =
+            |length: u64, least: u64| length + u64::from(item.bytes) - least > least * permille / 1000;
+        let below_core = pipelines * threads;
+        let level = |node: usize, base: usize, first: usize, ways: usize, width: usize| {
+            let length = |child: usize| waiting[first + child * width..][..width].iter().sum::<u64>();
+            let hashed = tree.winner(node as u32, item.digest) as usize - base - first / width;
+            let shortest = (0..ways).min_by_key(|&child| length(child)).unwrap();
+            if is_longer(length(hashed), length(shortest)) { shortest } else { hashed }
+        };
+        let core = level(0, 1, 0, cores, below_core);
+        let pipeline = level(1 + core, 1 + cores, core * below_core, pipelines, threads);
+        let first = core * below_core + pipeline * threads;
+        let node = 1 + cores + first / threads;
+        let hashed = tree.winner(node as u32, item.digest) as usize - 1 - cores - cores * pipelines;
+        let least = overruled[first..][..threads].iter().min().unwrap();
+        if !is_longer(overruled[hashed], *least) {
+            return (hashed, false);
+        }
+        let bytes = |core: &usize| waiting[core * below_core..][..below_core].iter().sum::<u64>();
+        ((0..cores).min_by_key(bytes).unwrap() * below_core + hashed % below_core, true)
+    }
+
+    #[test]
+    fn the_printed_form_sends_an_item_where_the_print_does() {
+        let mut state = 5;
+        for (shape, text) in [([4, 2, 2], "4x2x2"), ([2, 3, 2], "2x3x2")] {
+            let tree = HrwTree::new(&text.parse().unwrap());
+            for (round, permille) in [100, 1000].repeat(20).into_iter().enumerate() {
+                let mut draw = |below: u64| flowloom_flow_key::hash::fold::split_mix(&mut state) % below;
+                let threads = shape.iter().product();
+                let mut waiting: Vec<u64> = (0..threads).map(|_| 4000 + draw(3000)).collect();
+                let (items, zero) = (vec![1; threads], vec![0; threads]);
+                let load = LoadView {
+                    sent: &items,
+                    completed: &zero,
+                    sent_bytes: &waiting.clone(),
+                    completed_bytes: &zero,
+                    busy: &[],
+                };
+                let batch: Vec<WorkItem> = (0..96)
+                    .map(|_| WorkItem { digest: draw(1 << 32) as u32, bytes: 1 + draw(900) as u32 })
+                    .collect();
+                let mut decisions = [Decision::Drop; 96];
+                let threshold = Threshold { permille: Some(permille), least_permille: 0 };
+                policy(text, Form::Printed, threshold).place(&batch, &load, &mut decisions);
+                let mut overruled = zero.clone();
+                for (item, decision) in batch.iter().zip(decisions) {
+                    let lengths = (&waiting[..], &overruled[..]);
+                    let (thread, is_overruled) =
+                        as_printed(&tree, shape, u64::from(permille), lengths, *item);
+                    assert_eq!(decision, Decision::To(WorkerId(thread as u16)), "{text}, round {round}");
+                    waiting[thread] += u64::from(item.bytes);
+                    overruled[thread] += u64::from(item.bytes) * u64::from(is_overruled);
+                }
+            }
+        }
     }
 
     /// Table I in plain code, for three levels of which all nodes have as many children: returns
@@ -368,34 +452,6 @@ mod tests {
                         assert_eq!(decision, [Decision::To(WorkerId(expected as u16))], "{shape}, {bytes}");
                     }
                 }
-            }
-        }
-    }
-
-    #[test]
-    fn the_printed_form_counts_the_item_too_where_it_looks_at_cores_and_pipelines() {
-        for shape in ["2x1x1", "1x2x1"] {
-            let hashed = policy_of(shape, 9, &LoadView::idle());
-            let mut waiting = [1000, 1000];
-            waiting[hashed] = 1050;
-            let load = LoadView {
-                sent: &[1, 1],
-                completed: &[0, 0],
-                sent_bytes: &waiting,
-                completed_bytes: &[0, 0],
-                busy: &[],
-            };
-            for (bytes, expected) in [(50, hashed), (51, 1 - hashed)] {
-                // A thread alone on its pipeline has the least length of its level, so only a
-                // threshold of everything keeps it.
-                let mut printed = policy(shape, Form::Printed, TENTH);
-                let node = printed.load.nodes.parent(printed.load.nodes.first_worker + hashed as u32);
-                let above = if shape == "2x1x1" { 0 } else { printed.load.nodes.parent(node) };
-                let item = WorkItem { digest: 9, bytes };
-                printed.load.refresh(&load);
-                let chosen = printed.child(above, item).0;
-                let place = chosen - printed.load.nodes.children(above).start;
-                assert_eq!(place as usize, expected, "{shape}, {bytes}");
             }
         }
     }
