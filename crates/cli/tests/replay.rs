@@ -629,17 +629,40 @@ fn help_and_version_are_results() {
 }
 
 #[test]
-fn every_table_gives_the_same_flows() {
+fn every_table_gives_the_same_flows_to_every_application() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &["--flows", "300", "--packets", "5000"]);
-    let run = |table: &str| {
-        let document =
-            replay(&[&trace, "--table", table, "--table-flows", "20", "--seed", "1", "--verify"]);
-        assert_eq!(document["run"]["table"], table);
-        document["digest"].clone()
+    let rules = folder.path("acl.rules");
+    flowloom(["generate", "rules", "--rules", "50", "-o", &rules]).ends(0);
+    for app in ["null", "tcp-tracker", "accounting", "l7", "firewall --rules"] {
+        let run = |table: &str| {
+            let words = format!("{trace} --table {table} --table-flows 20 --seed 1 --verify --app {app}");
+            let mut words: Vec<&str> = words.split(' ').collect();
+            words.extend(app.ends_with("--rules").then_some(&rules[..]));
+            let document = replay(&words);
+            assert_eq!(document["run"]["table"], table.split(' ').next().unwrap());
+            document["digest"].clone()
+        };
+        let linehash = run("linehash");
+        for table in ["dhash", "sighash", "chained", "direct", "dhash --signature 3"] {
+            assert_eq!(run(table), linehash, "{app}, {table}");
+        }
+    }
+}
+
+#[test]
+fn the_search_of_the_paper_counts_its_steps() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--flows", "300", "--packets", "5000"]);
+    let steps = |options: &[&str]| {
+        let run =
+            [&[&trace[..], "--table", "dhash", "--seed", "1", "--table-flows", "300"], options].concat();
+        replay(&run)["table"]["searches"]["comparisons_per_lookup"].as_f64().unwrap()
     };
-    assert_eq!(run("linehash"), run("dhash"));
-    assert_eq!(run("linehash"), run("sighash"));
+    let [preferred, first] = ["on", "off"].map(|major| steps(&["--major-location", major]));
+    assert!(preferred < 0.85 * first, "{preferred} {first}");
+    // A miss is searched twice.
+    assert!(steps(&["--signature", "4"]) > 1.1 * steps(&["--signature", "keyed"]));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::builder::ArgPredicate;
 use clap::{ArgGroup, Args, Command, FromArgMatches, ValueEnum};
 use flowloom::engine::Pace;
+use flowloom::scheduler::placement::adaptive::Threshold;
 use flowloom::tcb_cache::Policy;
 use flowloom::traffic::dedup::DedupWindow;
 
@@ -103,6 +104,16 @@ pub(crate) struct Replay {
     #[arg(long, value_enum, default_value_t = TableName::Linehash)]
     pub(crate) table: TableName,
 
+    /// With --table dhash: search as [DHASH] describes it, slot by slot, with this signature, and
+    /// count the steps [default with --major-location: keyed]
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub(crate) signature: Option<SignatureName>,
+
+    /// With --table dhash: search as [DHASH] describes it, from the slot that the signature prefers, or
+    /// from the first [default with --signature: on]
+    #[arg(long, value_enum, value_name = "ON")]
+    pub(crate) major_location: Option<MajorLocationName>,
+
     /// Initial size of the flow table, in flows; the table grows as needed [default: estimated from
     /// the capture]
     #[arg(long, value_name = "N", value_parser = parse::positive)]
@@ -132,6 +143,11 @@ pub(crate) struct Replay {
     /// [default: dh]
     #[arg(long, value_enum)]
     pub(crate) scheduler: Option<SchedulerName>,
+
+    /// With the adaptive schedulers: percentage of the shortest queue by which the queue that the hash
+    /// chooses may be longer; 0 for the shortest queue always, `none` for the hash alone [default: 10]
+    #[arg(long, value_name = "PERCENT", value_parser = parse::threshold)]
+    pub(crate) threshold: Option<Threshold>,
 
     /// Topology of the pipeline's workers as sockets, cores, pipelines, threads, for example 2x4x2,
     /// or `host` for this machine; hrw3, hrw3-2009 and adaptive use it [default: flat]
@@ -455,6 +471,32 @@ pub(crate) enum TableName {
     Chained,
     /// One flow in each bucket, and a list of those that collide
     Direct,
+}
+
+/// Signatures of `DHash`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SignatureName {
+    /// Half of the keyed hash
+    Keyed,
+    /// Algorithm 1: the xor of addresses and ports
+    #[value(name = "1")]
+    One,
+    /// Algorithm 2: a checksum of xors
+    #[value(name = "2")]
+    Two,
+    /// Algorithm 3: the xor of the checksums of both directions
+    #[value(name = "3")]
+    Three,
+    /// Algorithm 4: halves of the checksums of both directions
+    #[value(name = "4")]
+    Four,
+}
+
+/// Whether a search begins at the slot that a signature prefers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MajorLocationName {
+    On,
+    Off,
 }
 
 impl AppName {

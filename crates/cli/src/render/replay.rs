@@ -22,8 +22,8 @@ mod figures;
 
 pub(crate) use super::l7::{L7Figures, ProtocolFigures};
 pub(crate) use figures::{
-    InputFigures, RunFigures, ShardedFigures, TableFigures, TcbCacheFigures, VerifyFigures, WorkerFigures,
-    WrittenFigures,
+    InputFigures, RunFigures, SearchFigures, ShardedFigures, TableFigures, TcbCacheFigures, VerifyFigures,
+    WorkerFigures, WrittenFigures,
 };
 
 /// The most encapsulations of a kind that the text lists.
@@ -359,6 +359,15 @@ impl ReplayResult {
             table.segments,
             bytes(table.memory_bytes)
         ));
+        if let Some(steps) = &table.searches {
+            lines.push(format!(
+                "Searches    {}   {:.2} comparisons each   {:.1} % found in the first slot   false matches {:.4} %",
+                grouped(steps.lookups),
+                steps.comparisons_per_lookup,
+                steps.first_hit_percent,
+                steps.false_match_percent
+            ));
+        }
     }
 
     fn worker_lines(&self, lines: &mut Vec<String>) {

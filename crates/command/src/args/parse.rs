@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use flowloom::engine::Pace;
+use flowloom::scheduler::placement::adaptive::Threshold;
 
 /// Reads a number without a sign. `FromStr` would accept a plus.
 pub fn unsigned<T: FromStr>(text: &str) -> Option<T> {
@@ -31,6 +32,12 @@ pub fn within<T: FromStr + PartialOrd + Display + Clone>(
         Some(number) if bounds.contains(&number) => Ok(number),
         _ => Err(format!("'{text}' is not a whole number between {} and {}", bounds.start(), bounds.end())),
     }
+}
+
+/// Reads the threshold of an adaptive scheduler: a percentage, or `none`.
+pub(crate) fn threshold(text: &str) -> Result<Threshold, String> {
+    let percent = if text == "none" { None } else { Some(within(0..=1_000_000_u32)(text)?) };
+    Ok(Threshold::from_percent(percent))
 }
 
 /// Reads a count: digits, with `k`, `M` or `G` for thousands, millions and thousand millions.

@@ -16,8 +16,8 @@
 
 use core::net::IpAddr;
 
-use flowloom_flow_key::{FlowKey, TableHash};
 use flowloom_flow_key::hash::crc32c::crc32c;
+use flowloom_flow_key::{FlowKey, TableHash};
 
 /// A way to compute signatures.
 pub trait Signature<K>: Copy {
@@ -273,10 +273,7 @@ mod tests {
         assert_eq!(session.octets(), [0xF0, 0xF0, 0, 1, 0x0F, 0xF0, 0, 0xFF, 0x12, 0x34, 0, 0xFF]);
         // F0F00001 ^ 0FF000FF is FF0000FE, and 1234 ^ 00FF is 12CB.
         assert_eq!(Algorithm1.raw(&session, TableHash::default()), 0xFF00_00FE ^ 0x12CB);
-        assert_eq!(
-            Algorithm2.raw(&session, TableHash::default()),
-            crc32c(&[0xFF, 0, 0, 0xFE, 0x12, 0xCB])
-        );
+        assert_eq!(Algorithm2.raw(&session, TableHash::default()), crc32c(&[0xFF, 0, 0, 0xFE, 0x12, 0xCB]));
         let (there, back) = (
             [0xF0, 0xF0, 0, 1, 0x0F, 0xF0, 0, 0xFF, 0x12, 0x34, 0, 0xFF],
             [0x0F, 0xF0, 0, 0xFF, 0xF0, 0xF0, 0, 1, 0, 0xFF, 0x12, 0x34],

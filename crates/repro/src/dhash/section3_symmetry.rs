@@ -14,6 +14,7 @@ pub(super) const ITEM: Item = Item {
     id: "dhash/section3_symmetry",
     place: "§III-C",
     claim: "function (1) is for signatures that are the same in both directions, such as algorithm 4",
+    numbers: "none: §III-C states a property",
     fidelity: &[Fidelity::Arithmetic],
     unswitched: BOTH_RUN,
     run,
@@ -32,7 +33,8 @@ fn same<S: Signature<Session> + Default, M: MajorLocation + Default>(seed: u64, 
             source_port: b as u16,
             destination_port: (b >> 16) as u16,
         };
-        let of = |session: &Session| M::default().of(non_zero(S::default().raw(session, TableHash::default())));
+        let of =
+            |session: &Session| M::default().of(non_zero(S::default().raw(session, TableHash::default())));
         of(&session) == of(&session.reversed())
     });
     same.count() as f64 * 100.0 / f64::from(count)

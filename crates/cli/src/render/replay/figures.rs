@@ -162,11 +162,27 @@ pub(crate) struct TableFigures {
     pub(crate) state_bytes: u64,
     /// Bytes of all memory of the tables.
     pub(crate) memory_bytes: u64,
+    /// Steps of the searches of `DHash` as published; null for other tables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) searches: Option<SearchFigures>,
     /// Whether huge pages were requested for parts of at least 2 MiB, and the request was accepted.
     pub(crate) huge_pages_requested: bool,
     /// Whether the kernel had provided some by the end; null if none were requested or the system
     /// does not report it.
     pub(crate) huge_pages_obtained: Option<bool>,
+}
+
+/// Steps of the searches of a table that counts them: [DHASH Tab. IV, Tab. V].
+#[derive(Debug, JsonSchema, Serialize)]
+pub(crate) struct SearchFigures {
+    /// Searches, those before an insertion included.
+    pub(crate) lookups: u64,
+    /// Signatures compared.
+    pub(crate) comparisons_per_lookup: f64,
+    /// Percentage of the searches with a result that find it in the first slot.
+    pub(crate) first_hit_percent: f64,
+    /// Equal signatures of other flows, in percent of the searches.
+    pub(crate) false_match_percent: f64,
 }
 
 /// Accepted packets that were written to a file.

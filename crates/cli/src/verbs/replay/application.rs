@@ -167,7 +167,10 @@ fn run_any(
 ) -> Result<RunReport<AnyFlow>, StartError> {
     match table {
         TableName::Linehash => run_on(ends, config, || tables.linehash::<AnyFlow>(), app),
-        TableName::Dhash => run_on(ends, config, || tables.dhash::<AnyFlow>(), app),
+        TableName::Dhash => match tables.published {
+            None => run_on(ends, config, || tables.dhash::<AnyFlow>(), app),
+            Some(strategies) => run_on(ends, config, || tables.published_dhash::<AnyFlow>(strategies), app),
+        },
         TableName::Sighash => run_on(ends, config, || tables.sighash::<AnyFlow>(), app),
         TableName::Chained => run_on(ends, config, || tables.chained::<AnyFlow>(), app),
         TableName::Direct => run_on(ends, config, || tables.direct::<AnyFlow>(), app),

@@ -9,9 +9,11 @@ use flowloom::apps::accounting::fields::all_columns;
 use flowloom::record::Group;
 use flowloom::traffic::capture::Input;
 
-use crate::args::replay::{AppName, FullName, LayoutName, Replay, TimesName};
+use crate::args::replay::{AppName, FullName, LayoutName, Replay, TableName, TimesName};
 use crate::exit::Failure;
 use crate::flow_file::{Destination, Format};
+
+use super::setup::scheduler;
 
 /// Options that do not go together.
 struct Conflict {
@@ -66,6 +68,26 @@ const CONFLICTS: &[Conflict] = &[
         refuses: |arguments| {
             let path = arguments.flows.as_deref()?;
             Destination::of(path, arguments.flows_format).err()
+        },
+    },
+    Conflict {
+        example: "CAPTURE --layout pipeline --threshold 10",
+        refuses: |arguments| {
+            when(
+                arguments.threshold.is_some() && !scheduler(arguments).0.has_threshold(),
+                "--threshold is for the adaptive schedulers\n  add --scheduler adaptive",
+            )
+        },
+    },
+    Conflict {
+        example: "CAPTURE --table sighash --signature 4",
+        refuses: |arguments| {
+            let option = first_of(&[
+                (arguments.signature.is_some(), "--signature"),
+                (arguments.major_location.is_some(), "--major-location"),
+            ])?;
+            (arguments.table != TableName::Dhash)
+                .then(|| format!("{option} is for the table of [DHASH]\n  add --table dhash"))
         },
     },
     Conflict {
@@ -347,6 +369,8 @@ mod tests {
             "CAPTURE --save-part a.part",
             "CAPTURE --verify --layout pipeline --full block",
             "CAPTURE --workers 2 --ring 64",
+            "CAPTURE --scheduler adaptive-racy --threshold none",
+            "CAPTURE --table dhash --signature 4 --major-location off",
             "CAPTURE --verify --loop --limit 9",
             "--iface lo --snaplen 100",
         ] {

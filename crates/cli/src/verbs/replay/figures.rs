@@ -13,8 +13,8 @@ use crate::render::encapsulations::Encapsulations;
 use crate::render::losses::LossFigures;
 use crate::render::reasons::NoResult;
 use crate::render::replay::{
-    InputFigures, L7Figures, RecordFigures, ReplayResult, RunFigures, ShardedFigures, TableFigures,
-    TcbCacheFigures, VerifyFigures, WorkerFigures, WrittenFigures,
+    InputFigures, L7Figures, RecordFigures, ReplayResult, RunFigures, SearchFigures, ShardedFigures,
+    TableFigures, TcbCacheFigures, VerifyFigures, WorkerFigures, WrittenFigures,
 };
 use crate::render::traffic::TrafficFigures;
 use crate::render::verdicts::FirewallFigures;
@@ -192,6 +192,16 @@ fn table_figures(report: &RunReport<()>) -> TableFigures {
         index_bytes: memory.index_bytes,
         state_bytes: memory.state_bytes,
         memory_bytes: memory.total_bytes(),
+        searches: stats.searches.map(|steps| {
+            let (lookups, each) =
+                (steps.hits + steps.misses, |n: u64, of: u64| n as f64 / of.max(1) as f64);
+            SearchFigures {
+                lookups,
+                comparisons_per_lookup: each(steps.comparisons, lookups),
+                first_hit_percent: 100.0 * each(steps.first_hits, steps.hits),
+                false_match_percent: 100.0 * each(steps.false_matches, lookups),
+            }
+        }),
         huge_pages_requested: memory.pages.huge_requested,
         huge_pages_obtained: memory.pages.huge_obtained.filter(|_| memory.pages.huge_requested),
     }

@@ -10,6 +10,9 @@ use flowloom::cpu::topology::parse_cpu_list;
 use flowloom::engine::{Cores, EngineConfig, IdleTimeout, Layout, Order, PlacementDigest, WhenFull};
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
+use flowloom::flow_table::dhash::ReferenceDHash;
+use flowloom::flow_table::dhash::major_location::Folded;
+use flowloom::flow_table::dhash::signature::SignatureAlgorithm;
 use flowloom::flow_table::segments::GrowthLimits;
 use flowloom::flow_table::{
     BuildError, DHash, DHashConfig, FlowTable, Growing, SigHash, SigHashConfig, Timeouts,
@@ -21,7 +24,8 @@ use flowloom::traffic::capture::{CaptureOptions, SetOptions, SetOrder, UnpackLim
 
 use crate::args::Common;
 use crate::args::replay::{
-    AppName, FullName, HugePagesName, OrderName, RING, Replay, TableName, TimesName,
+    AppName, FullName, HugePagesName, MajorLocationName, OrderName, RING, Replay, SignatureName, TableName,
+    TimesName,
 };
 use crate::args::scheduler::SchedulerName;
 use crate::exit::{Failure, TableError};
@@ -132,7 +136,9 @@ pub(super) fn policy(arguments: &Replay, config: &EngineConfig) -> Result<Policy
     let usage = |error: SetupError| Failure::Usage(error.to_string());
     let topology = topology(arguments, WorkerCount::new(config.layout.workers()).map_err(usage)?)?;
     let seed = arguments.seed.unwrap_or(1);
-    scheduler(arguments).0.policy(&topology, seed).map_err(usage)
+    let scheme = scheduler(arguments).0;
+    let scheme = scheme.with_threshold(arguments.threshold.unwrap_or(scheme.threshold));
+    scheme.policy(&topology, seed).map_err(usage)
 }
 
 /// Returns whether the packets of a flow reach its state in input order.
@@ -288,6 +294,21 @@ pub(super) struct Tables {
     memory_limit_bytes: u64,
     /// Bytes that a flow takes outside of its slot.
     beside_bytes: u64,
+    /// The signature and the major location of [DHASH], if an option asks for the paper's search.
+    pub(super) published: Option<(SignatureAlgorithm, Option<Folded>)>,
+}
+
+fn published(arguments: &Replay) -> Option<(SignatureAlgorithm, Option<Folded>)> {
+    let signature = match arguments.signature {
+        None | Some(SignatureName::Keyed) => SignatureAlgorithm::Keyed,
+        Some(SignatureName::One) => SignatureAlgorithm::One,
+        Some(SignatureName::Two) => SignatureAlgorithm::Two,
+        Some(SignatureName::Three) => SignatureAlgorithm::Three,
+        Some(SignatureName::Four) => SignatureAlgorithm::Four,
+    };
+    let major = (arguments.major_location != Some(MajorLocationName::Off)).then_some(Folded);
+    let is_asked_for = arguments.signature.is_some() || arguments.major_location.is_some();
+    is_asked_for.then_some((signature, major))
 }
 
 /// The table of one worker, or the reason for a failure.
@@ -347,6 +368,7 @@ impl Tables {
             },
             memory_limit_bytes: memory_max_bytes,
             beside_bytes: beside,
+            published: published(arguments),
         })
     }
 
@@ -394,6 +416,19 @@ impl Tables {
         self.growing(|flows, Shared { timeouts, isa, huge_pages, memory_limit_bytes }| {
             let usual = DHashConfig { isa: Some(isa), ..DHashConfig::for_flows(flows) };
             DHash::<FlowKey, V>::try_new(&DHashConfig { timeouts, huge_pages, memory_limit_bytes, ..usual })
+        })
+    }
+
+    /// Returns the table of [DHASH] as published, which counts the steps of its searches.
+    pub(super) fn published_dhash<V: Send + 'static>(
+        &self,
+        (signature, major): (SignatureAlgorithm, Option<Folded>),
+    ) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {
+        self.growing(move |flows, Shared { timeouts, huge_pages, memory_limit_bytes, .. }| {
+            let usual = DHashConfig::for_flows(flows);
+            let config = DHashConfig { timeouts, huge_pages, memory_limit_bytes, ..usual };
+            ReferenceDHash::<FlowKey, V, _, _>::with(&config, signature, major)
+                .map(ReferenceDHash::<FlowKey, V, _, _>::counting)
         })
     }
 

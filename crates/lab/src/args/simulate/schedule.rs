@@ -1,6 +1,7 @@
 //! `flowloom simulate schedule`.
 
 use clap::{ArgGroup, Args, ValueEnum};
+use flowloom::scheduler::placement::adaptive::Threshold;
 
 use super::traffic::TrafficOptions;
 use crate::args::parse;
@@ -31,6 +32,11 @@ pub struct Schedule {
         value_name = "NAMES"
     )]
     pub scheduler: Vec<String>,
+
+    /// With the adaptive schedulers: percentage of the shortest queue by which the queue that the hash
+    /// chooses may be longer; 0 for the shortest queue always, `none` for the hash alone
+    #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = parse::threshold)]
+    pub(crate) threshold: Threshold,
 
     /// Machine whose costs and caches to model
     #[arg(long, value_enum, default_value_t = MachineName::Xeon)]

@@ -43,6 +43,7 @@ pub(super) fn run(arguments: &Schedule, common: &Common) -> Result<Status, Failu
     machine.check_flows(offered.workload().flows()).map_err(usage)?;
     let mut reports: Vec<(Scheme, Report)> = Vec::new();
     for scheme in schemes {
+        let scheme = scheme.with_threshold(arguments.threshold);
         let report = scheme.run(&machine, &offered, arguments.traffic.seed).map_err(usage)?;
         reports.push((scheme, report));
     }
