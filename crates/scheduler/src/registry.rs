@@ -232,11 +232,11 @@ mod tests {
                 name => name,
             };
             let policy = scheme.policy(&topology, 1).unwrap();
-            let name = match &policy {
-                Policy::Push(policy) => policy.name(),
-                Policy::Pull(policy) => policy.name(),
+            let (name, workers) = match &policy {
+                Policy::Push(policy) => (policy.name(), policy.workers()),
+                Policy::Pull(policy) => (policy.name(), policy.workers()),
             };
-            assert_eq!(name, expected);
+            assert_eq!((name, workers), (expected, Some(4)));
             assert_eq!(
                 scheme.about.contains("no order"),
                 policy.order() == OrderGuarantee::None && !scheme.name.contains("adaptive")

@@ -98,6 +98,18 @@ mod tests {
     }
 
     #[test]
+    fn at_each_level_the_highest_weight_of_31_bits_wins() {
+        let mut policy = HrwTree2009::new(&"8x2x4".parse().unwrap());
+        for digest in (0..2000_u32).map(|flow| flow.wrapping_mul(0x9E37_79B9)) {
+            let highest = |ways: u32| (0..ways).max_by_key(|&node| weight(node, digest >> 1)).unwrap();
+            let thread = highest(8) * 8 + highest(2) * 4 + highest(4);
+            let mut decision = [Decision::Drop];
+            policy.place(&[WorkItem { digest, bytes: 1 }], &LoadView::idle(), &mut decision);
+            assert_eq!(decision, [Decision::To(WorkerId(thread as u16))], "{digest:#x}");
+        }
+    }
+
+    #[test]
     fn it_idles_34_of_64_threads() {
         let counts = flows_of_threads(&HrwTree2009::new(&"8x2x4".parse().unwrap()));
         assert_eq!(counts.iter().filter(|&&count| count == 0).count(), 34);

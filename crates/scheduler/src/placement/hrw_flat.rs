@@ -101,6 +101,17 @@ mod tests {
     }
 
     #[test]
+    fn the_worker_with_the_highest_weight_of_31_bits_has_the_flow() {
+        for workers in [2, 7, 64] {
+            let policy = HrwFlat::new(WorkerCount::new(workers).unwrap());
+            for digest in (0..2000_u32).map(|flow| flow.wrapping_mul(0x9E37_79B9)) {
+                let highest = (0..workers as u32).max_by_key(|&worker| weight(worker, digest >> 1));
+                assert_eq!(Some(u32::from(policy.worker(digest).0)), highest, "{digest:#x} of {workers}");
+            }
+        }
+    }
+
+    #[test]
     fn a_further_worker_takes_flows_but_moves_none_between_the_others() {
         let (four, five) =
             (HrwFlat::new(WorkerCount::new(4).unwrap()), HrwFlat::new(WorkerCount::new(5).unwrap()));

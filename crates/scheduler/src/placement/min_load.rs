@@ -47,6 +47,27 @@ mod tests {
     use crate::laws;
 
     #[test]
+    fn items_of_one_batch_go_to_the_least_loaded_of_all() {
+        let mut policy = MinLoad::new(&"4".parse().unwrap());
+        let load = LoadView {
+            sent: &[5, 3, 9, 4],
+            completed: &[0; 4],
+            sent_bytes: &[5, 3, 9, 4].map(|items| 700 * items),
+            completed_bytes: &[0; 4],
+            busy: &[],
+        };
+        let items = [WorkItem { digest: 7, bytes: 700 }; 5];
+        let mut decisions = [Decision::Drop; 5];
+        policy.place(&items, &load, &mut decisions);
+        let mut counts = [5, 3, 9, 4];
+        for decision in decisions {
+            let Decision::To(worker) = decision else { panic!("{decision:?}") };
+            assert_eq!(counts[worker.index()], *counts.iter().min().unwrap(), "{decisions:?}");
+            counts[worker.index()] += 1;
+        }
+    }
+
+    #[test]
     fn it_keeps_the_laws() {
         for workers in ["1", "3", "8x2x4,-0"] {
             let topology: Topology = workers.parse().unwrap();
