@@ -117,9 +117,10 @@ mod tests {
 
     #[test]
     fn a_paper_has_the_same_colour_wherever_it_stands_and_no_other_series_has_it() {
-        for at in [0, 1, 6] {
+        for at in [0, 1, 2, 3, 6] {
             let mut names: Vec<String> = (0..7).map(|number| format!("series {number}")).collect();
-            names.insert(at, String::from("paper"));
+            let paper = ["paper", "paper, one of two", "one of two, paper", "paper's bound"][at % 4];
+            names.insert(at, String::from(paper));
             let series = names.iter().map(|name| Series::bars(name.as_str(), [10.0]));
             let chart = series.fold(Chart::bars("Shares", ["one"], Axis::linear("%")), Chart::with);
             // One in the legend and one in the picture.

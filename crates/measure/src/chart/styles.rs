@@ -25,7 +25,7 @@ impl Chart {
     pub(super) fn styled(&self) -> impl Iterator<Item = (usize, &Series)> {
         let mut next = 0;
         self.series.iter().map(move |series| {
-            if series.name == "paper" {
+            if is_of_a_paper(&series.name) {
                 return (PAPER_STYLE, series);
             }
             let number = next;
@@ -33,6 +33,12 @@ impl Chart {
             (number, series)
         })
     }
+}
+
+/// Returns whether a series is of a paper, among others or for one case of several.
+fn is_of_a_paper(name: &str) -> bool {
+    ["paper,", "paper's"].iter().any(|start| name.starts_with(start))
+        || name.strip_suffix("paper").is_some_and(|rest| rest.is_empty() || rest.ends_with(", "))
 }
 
 /// Returns the style of a series' bars: filled first; when the colours repeat, pale with a border;
