@@ -390,6 +390,8 @@ pub struct Item {
     pub place: &'static str,
     /// The paper's claim, paraphrased.
     pub claim: &'static str,
+    /// Where the paper's numbers stand, and how they were read: as points, or as limits.
+    pub numbers: &'static str,
     /// How Flowloom's figures are obtained.
     pub fidelity: &'static [Fidelity],
     /// The parts that can be switched off.
@@ -410,6 +412,7 @@ impl Item {
         id: "",
         place: "",
         claim: "",
+        numbers: "",
         fidelity: &[],
         switches: &[],
         unswitched: "",

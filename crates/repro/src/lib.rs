@@ -103,6 +103,7 @@ mod tests {
         for paper in PAPERS {
             assert!(paper.items.iter().all(|item| item.paper() == paper.key && !item.name().is_empty()));
             for item in paper.items {
+                assert!(!item.numbers.is_empty(), "{} says from where the paper's numbers are", item.id);
                 let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
                 assert!(root.join(item.source()).is_file(), "{} is in the file of its name", item.id);
             }

@@ -55,7 +55,7 @@ fn overview(page: &mut Page, reproduction: &Reproduction) {
     ));
     page.markup(format_args!(
         "“Ours” says whether our own values lie in the bands that we set for them, – that none has a band; “s” the seconds that an item took here. \
-         Green agrees with the paper, orange differs from it, red is outside our own band, grey is neither; in charts dark grey is the paper.</p>\n"
+         Green agrees with the paper, orange differs from it, red is outside our own band, grey is neither; in charts dark grey is the paper and nothing else.</p>\n"
     ));
 }
 
@@ -101,7 +101,8 @@ fn section(page: &mut Page, record: &Record, command: &str) {
     let files = [format!("{}.csv", record.id)].into_iter().chain(charts);
     let links: Vec<String> = files.map(|file| format!("<a href=\"{file}\">{file}</a>")).collect();
     page.markup(format_args!(
-        "<p class=\"meta\">data: {} · code: <code>{}</code> · again: <code>{}</code></p>\n",
+        "<p class=\"meta\">the paper's numbers: {} · data: {} · code: <code>{}</code> · again: <code>{}</code></p>\n",
+        escape(record.numbers),
         links.join(", "),
         escape(&record.source()),
         escape(command),

@@ -24,6 +24,8 @@ pub struct Record {
     pub place: &'static str,
     /// The paper's claim.
     pub claim: &'static str,
+    /// Where the paper's numbers stand, and how they were read.
+    pub numbers: &'static str,
     /// How Flowloom's figures were obtained.
     pub fidelity: Vec<Fidelity>,
     /// Duration in seconds.
@@ -136,6 +138,7 @@ impl Reproduction {
             id: item.id,
             place: item.place,
             claim: item.claim,
+            numbers: item.numbers,
             fidelity: item.fidelity.to_vec(),
             seconds,
             seeds: examined.seeds,

@@ -309,6 +309,7 @@ mod tests {
             let record = Record {
                 id: "lfb/one",
                 place: "Tab. 1",
+                numbers: "Tab. I",
                 claim: "it is so",
                 fidelity: Vec::new(),
                 seconds: 0.0,

@@ -19,6 +19,7 @@ pub(super) const ITEM: Item = Item {
     id: "dhash/fig6_cores",
     place: "§VI-B, Fig. 6",
     claim: "16.3 Mpps on seven cores against 13.90 of the best lists, at about 1.5 million buckets; worse beyond",
+    numbers: "text of §VI-B: three points; the other points of Fig. 6 are not legible in our copy",
     fidelity: &[Fidelity::Measured, Fidelity::Simulated],
     switches: &[BUCKETS],
     run,

@@ -10,6 +10,7 @@ pub(super) const ITEM: Item = Item {
     id: "dhash/section4_false_positives",
     place: "§IV-B, §V-A",
     claim: "a false positive rate of at most 2.79e-8 a bucket and 1.16e-3 over the table",
+    numbers: "text of §IV-B and §V-A",
     fidelity: &[Fidelity::Arithmetic],
     unswitched: NO_EFFECT,
     run,

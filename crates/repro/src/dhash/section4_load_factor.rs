@@ -12,6 +12,7 @@ pub(super) const ITEM: Item = Item {
     id: "dhash/section4_load_factor",
     place: "§IV-A, §V-A",
     claim: "a load factor of at most 3.72e-9, in megabytes where one level of buckets would take terabytes",
+    numbers: "text of §IV-A and §V-A",
     fidelity: &[Fidelity::Arithmetic],
     unswitched: NO_EFFECT,
     run,

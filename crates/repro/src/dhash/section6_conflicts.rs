@@ -23,6 +23,7 @@ pub(super) const ITEM: Item = Item {
     id: "dhash/section6_conflicts",
     place: "§VI-B",
     claim: "11,413 of File-3's million sessions are in conflict lists, about 1 %",
+    numbers: "text of §VI-B, of 1,048,576 sessions in Tab. II",
     fidelity: &[Fidelity::Simulated],
     switches: &[LISTS],
     draws: 3,

@@ -11,6 +11,7 @@ pub(super) const ITEM: Item = Item {
     id: "dhash/table2_traces",
     place: "§V-B, Tab. II",
     claim: "three files of 5.2, 10.5 and 21.0 million packets of 67 bytes; 249,036 to 996,189 concurrent sessions",
+    numbers: "Tab. II as printed",
     fidelity: &[Fidelity::Measured],
     unswitched: NO_EFFECT,
     run,

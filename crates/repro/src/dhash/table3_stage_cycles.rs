@@ -18,6 +18,7 @@ pub(super) const ITEM: Item = Item {
     id: "dhash/table3_stage_cycles",
     place: "§VI-A, Tab. III",
     claim: "input 35 + 30 + 50 cycles and application 50 + 100 + 700: seven pipelines balance one input",
+    numbers: "Tab. III as printed, and the sums in the text of §VI-A",
     fidelity: &[Fidelity::Arithmetic, Fidelity::Measured],
     unswitched: NO_EFFECT,
     run,

@@ -20,6 +20,7 @@ pub(super) const ITEM: Item = Item {
     id: "flownp/fig10_direct_vs_signature",
     place: "§6.3, Fig. 10",
     claim: "SigHash is faster than DirectHash, and keeps more than ten million flows where DirectHash keeps less than 200,000",
+    numbers: "text of §6.3 and of the abstract: limits, and the ratio of two rates",
     fidelity: &[Fidelity::Measured, Fidelity::Arithmetic],
     switches: &[SIGNATURES],
     run,

@@ -21,6 +21,7 @@ pub(super) const ITEM: Item = Item {
     id: "flownp/fig10_threads",
     place: "§6.3, Fig. 10",
     claim: "with 64 threads SigHash reaches 10 Gbps, the line's rate, and DirectHash 8.3, which grows less from 40 threads on",
+    numbers: "text of §6.3: three points; the curves of Fig. 10 are not legible in our copy",
     fidelity: &[Fidelity::Simulated],
     draws: 3,
     unswitched: SWEPT,

@@ -15,6 +15,7 @@ pub(super) const ITEM: Item = Item {
     id: "flownp/fig12_epo_ipo",
     place: "Fig. 12, §6.4.2",
     claim: "with 64 threads external order reaches 10 Gbps, the line's rate, and internal order 7.4, still growing",
+    numbers: "text of §6.4.2: two points at 64 threads; 2 for “still grows linearly” from 32 threads on",
     fidelity: &[Fidelity::Simulated],
     switches: &[EXIT, TUPLE],
     draws: 3,

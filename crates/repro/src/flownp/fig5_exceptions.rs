@@ -14,6 +14,7 @@ pub(super) const ITEM: Item = Item {
     id: "flownp/fig5_exceptions",
     place: "§4.2, Fig. 5",
     claim: "below a load of 1 fewer than 2 % of the flows are exceptions",
+    numbers: "text of §4.2: a limit; the curve of Fig. 5 is not legible in our copy",
     fidelity: &[Fidelity::Simulated],
     switches: &[HALF],
     draws: 3,

@@ -13,6 +13,7 @@ pub(super) const ITEM: Item = Item {
     id: "flownp/fig8_memory",
     place: "§6.2.2, Fig. 8",
     claim: "up to 1,530 rules: AggreCuts-4 below 1.4 MB, AggreCuts-8 below 5.3 MB, HiCuts above 28 MB, ten times AggreCuts-4",
+    numbers: "text of §6.2.2: limits; no bar of Fig. 8 is legible in our copy",
     fidelity: &[Fidelity::Measured],
     unswitched: BOTH_RUN,
     run,

@@ -24,6 +24,7 @@ pub(super) const ITEM: Item = Item {
     id: "flownp/fig9_throughput",
     place: "§6.2.3, Fig. 9",
     claim: "at worst-case depth AggreCuts-8 reaches nearly 9 Gbps, AggreCuts-4 6, HiCuts less than 2 and falling with the rules",
+    numbers: "text of §6.2.3: “nearly 9” as 9, “stable 6” as 6, “less than 2” as a limit",
     fidelity: &[Fidelity::Measured],
     guesses: &[SHARING, HICUTS_SHARING],
     unswitched: BOTH_RUN,

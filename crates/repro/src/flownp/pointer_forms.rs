@@ -14,6 +14,7 @@ pub(super) const ITEM: Item = Item {
     id: "flownp/pointer_forms",
     place: "§3.3",
     claim: "fewer than 10 of 256 children differ; plain strings cost more than 104 words per lookup, HABS none",
+    numbers: "text of §3.3: two limits",
     fidelity: &[Fidelity::Measured],
     guesses: &[SHARING],
     unswitched: BOTH_RUN,

@@ -15,6 +15,7 @@ pub(super) const ITEM: Item = Item {
     id: "flownp/section4_accesses",
     place: "§4.2",
     claim: "a lookup takes one access to SRAM and one to DRAM while a bucket has up to four entries",
+    numbers: "text of §4.2",
     fidelity: &[Fidelity::Measured],
     switches: &[SIGNATURES],
     run,

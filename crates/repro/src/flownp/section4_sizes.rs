@@ -12,6 +12,7 @@ pub(super) const ITEM: Item = Item {
     id: "flownp/section4_sizes",
     place: "§4.2",
     claim: "ten million flows take DirectHash 320 MB; SigHash holds more than that with 24 MB of SRAM",
+    numbers: "text of §4.2: a size and a limit",
     fidelity: &[Fidelity::Arithmetic, Fidelity::Measured],
     unswitched: BOTH_RUN,
     run,

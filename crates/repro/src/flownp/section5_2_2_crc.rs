@@ -14,6 +14,7 @@ pub(super) const ITEM: Item = Item {
     id: "flownp/section5_2_2_crc",
     place: "§5.2.2",
     claim: "a CRC of the five-tuple spreads packets much better than the destination's address",
+    numbers: "none: §5.2.2 states an order",
     fidelity: &[Fidelity::Measured],
     unswitched: BOTH_RUN,
     run,

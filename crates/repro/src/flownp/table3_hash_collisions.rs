@@ -18,6 +18,7 @@ pub(super) const ITEM: Item = Item {
     id: "flownp/table3_hash_collisions",
     place: "§4.1, Tab. 3",
     claim: "collision rates of 0.3687, 0.1074, 0.0286 and 0.0075 for CRC at loads of 1 to 1/8; FNV and Jenkins alike",
+    numbers: "Tab. 3 as printed",
     fidelity: &[Fidelity::Simulated],
     switches: &[DIGEST],
     run,

@@ -14,6 +14,7 @@ pub(super) const ITEM: Item = Item {
     id: "flownp/worst_case",
     place: "§3.2",
     claim: "with w = 8 no lookup reads more than 104/8 = 13 words, with any rules",
+    numbers: "text of §3.2: 104/w",
     fidelity: &[Fidelity::Measured],
     guesses: &[SHARING],
     unswitched: NO_EFFECT,

@@ -14,6 +14,7 @@ pub(super) const ITEM: Item = Item {
     id: "hrwtree/fig1_scaling",
     place: "Fig. 1, §1",
     claim: "with all 64 threads throughput is at most 10.1 times one thread's, where pipelines would allow 16; use differs widely at each level",
+    numbers: "text of §1: 10.1 and 16; the bars of Fig. 1 have no numbers",
     fidelity: &[Fidelity::Simulated],
     switches: &[OS_MOVES],
     guesses: &[ELEPHANT, QUEUE, CACHE_COST, DEMAND],

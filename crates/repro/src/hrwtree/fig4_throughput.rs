@@ -15,6 +15,7 @@ pub(super) const ITEM: Item = Item {
     id: "hrwtree/fig4_throughput",
     place: "Fig. 4, §4.4",
     claim: "0.87, 1.25, 1.29, 1.54, 1.99 Gbps: the adaptive tree is 59.2 % above connections scheduled by the OS",
+    numbers: "text of §4.4: all five bars of throughput; those of use are not legible in our copy",
     fidelity: &[Fidelity::Simulated],
     switches: &[FEEDBACK, OS_MOVES, CACHES],
     guesses: &[ELEPHANT, QUEUE, CACHE_COST, TREE_WEIGHTS, DEMAND_WAITING],

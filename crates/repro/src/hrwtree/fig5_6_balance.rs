@@ -13,6 +13,7 @@ pub(super) const ITEM: Item = Item {
     id: "hrwtree/fig5_6_balance",
     place: "Figs. 5–6, §4.5",
     claim: "the spread of threads' use falls from 89 % to 10 %, and run queues become shorter and smoother",
+    numbers: "text of §4.5: the spread at one level; the other bars and the curves of Fig. 6 are not legible in our copy",
     fidelity: &[Fidelity::Simulated],
     switches: &[FEEDBACK],
     guesses: &[ELEPHANT, QUEUE, CACHE_COST, DEMAND_WAITING],

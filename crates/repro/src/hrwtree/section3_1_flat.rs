@@ -12,6 +12,7 @@ pub(super) const ITEM: Item = Item {
     id: "hrwtree/section3_1_flat",
     place: "§3.1",
     claim: "the variation of the threads' shares is zero for many connections; a table of weights for 10,000 takes 2.5 MB",
+    numbers: "text of §3.1",
     fidelity: &[Fidelity::Simulated, Fidelity::Arithmetic],
     switches: &[CONSTANT],
     draws: 10,

@@ -13,6 +13,7 @@ pub(super) const ITEM: Item = Item {
     id: "hrwtree/section3_2_tree",
     place: "§3.2",
     claim: "hashing level by level balances connections at every level; it takes 400 KB more of weights",
+    numbers: "text of §3.2 and §3.3",
     fidelity: &[Fidelity::Simulated, Fidelity::Arithmetic],
     switches: &[NUMBERS],
     guesses: &[TREE_WEIGHTS],

@@ -15,6 +15,7 @@ pub(super) const ITEM: Item = Item {
     id: "hrwtree/section3_3_threshold",
     place: "§3.3",
     claim: "a threshold of 10 % of the shortest queue balances locality and load",
+    numbers: "text of §3.3",
     fidelity: &[Fidelity::Simulated],
     switches: &[THRESHOLD, FEEDBACK],
     guesses: &[ELEPHANT, QUEUE, CACHE_COST, DEMAND],

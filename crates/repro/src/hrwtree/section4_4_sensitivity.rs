@@ -12,6 +12,7 @@ pub(super) const ITEM: Item = Item {
     id: "hrwtree/section4_4_sensitivity",
     place: "§4.4",
     claim: "the adaptive tree is 59.2 % above connections scheduled by the OS",
+    numbers: "text of §4.4",
     fidelity: &[Fidelity::Simulated],
     switches: &[FEEDBACK],
     guesses: &[CACHE_COST],

@@ -11,6 +11,7 @@ pub(super) const ITEM: Item = Item {
     id: "hrwtree/table1_forms",
     place: "Table I, §3.3",
     claim: "the feedback as pseudocode: the node with the shortest queue is taken where the hashed one's is longer by a threshold",
+    numbers: "none: Table I is pseudocode",
     fidelity: &[Fidelity::Simulated],
     switches: &[FEEDBACK],
     guesses: &[QUEUE, DEMAND],

@@ -12,6 +12,7 @@ pub(super) const ITEM: Item = Item {
     id: "lfb/fig10_11_half_cache",
     place: "Figs. 10–11",
     claim: "with half of the third-level cache bundles lose about 7 % on Dominant, hashing more; on Many all lose",
+    numbers: "slide: about 7 %; the bars have no numbers",
     fidelity: &[Fidelity::Simulated],
     guesses: &[CACHE_COST],
     draws: 3,

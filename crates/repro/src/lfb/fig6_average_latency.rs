@@ -9,6 +9,7 @@ pub(super) const ITEM: Item = Item {
     id: "lfb/fig6_average_latency",
     place: "Fig. 6",
     claim: "direct hash has the highest average latency on all three captures",
+    numbers: "none: the bars have no numbers, the slide states an order",
     fidelity: &[Fidelity::Simulated],
     switches: &[LAST_WORKER, CACHES],
     guesses: &[MOVE_COST, LOCK_COST, CACHE_COST],

@@ -9,6 +9,7 @@ pub(super) const ITEM: Item = Item {
     id: "lfb/fig7_maximum_latency",
     place: "Fig. 7",
     claim: "Last Flow Bundle has the highest maximum on Dominant and Balanced, and not on Many",
+    numbers: "none: the bars have no numbers, the slide states an order",
     fidelity: &[Fidelity::Simulated],
     switches: &[LAST_WORKER, CACHES],
     guesses: &[MOVE_COST, LOCK_COST, CACHE_COST],

@@ -13,6 +13,7 @@ pub(super) const ITEM: Item = Item {
     id: "lfb/fig8_cache_misses",
     place: "Fig. 8",
     claim: "handing over misses often on Dominant, hashing and bundles alike; Many is the worst for both of these",
+    numbers: "slide: “alike” as 1; the bars have no numbers",
     fidelity: &[Fidelity::Simulated],
     switches: &[LAST_WORKER],
     guesses: &[MOVE_COST, LOCK_COST, CACHE_COST],

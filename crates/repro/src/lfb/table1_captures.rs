@@ -12,6 +12,7 @@ pub(super) const ITEM: Item = Item {
     id: "lfb/table1_captures",
     place: "Tab. 1",
     claim: "three captures: one dominated by a connection, one of many small ones, one in between",
+    numbers: "Table 1 as printed on the slide",
     fidelity: &[Fidelity::Simulated],
     unswitched: NO_EFFECT,
     run,

@@ -14,6 +14,7 @@ pub(super) const ITEM: Item = Item {
     id: "tcbcache/fig11_example",
     place: "§3.4, Fig. 11",
     claim: "T1, T2 and T4 go right, T3 goes left; for T5 both sets are full of ON lines, and T3 is migrated and not lost",
+    numbers: "text of §3.4 and Fig. 11, place by place",
     fidelity: &[Fidelity::Arithmetic],
     switches: &[MIGRATION],
     run,

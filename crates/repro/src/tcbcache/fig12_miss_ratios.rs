@@ -12,6 +12,7 @@ pub(super) const ITEM: Item = Item {
     id: "tcbcache/fig12_miss_ratios",
     place: "§4.2, Fig. 12",
     claim: "Mod 56/50/42/69 %, two hashes 37/33/31/55, no-migrate 32/28/25/51, speculative 28/26/22/44 (BU, NASA, ClarkNet, Saskatchewan)",
+    numbers: "text of §4.2: all sixteen bars of Fig. 12",
     fidelity: &[Fidelity::Simulated],
     switches: &[TWO_HASHES, FEWER_ON, MIGRATION],
     draws: 3,

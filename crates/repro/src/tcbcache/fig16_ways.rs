@@ -12,6 +12,7 @@ pub(super) const ITEM: Item = Item {
     id: "tcbcache/fig16_ways",
     place: "§4.4, Fig. 16",
     claim: "four and eight ways per bank do equally well",
+    numbers: "text of §4.4: 1 for two that are “good”; the bars of Fig. 16 are not legible in our copy",
     fidelity: &[Fidelity::Simulated],
     unswitched: SWEPT,
     run,

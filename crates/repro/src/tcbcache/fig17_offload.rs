@@ -11,6 +11,7 @@ pub(super) const ITEM: Item = Item {
     id: "tcbcache/fig17_offload",
     place: "§4.5, Fig. 17",
     claim: "the new cache takes more than 20 % off the processing time",
+    numbers: "text of §4.5: a limit; the miss ratios of §4.2",
     fidelity: &[Fidelity::Arithmetic],
     unswitched: NO_EFFECT,
     run,

@@ -11,6 +11,7 @@ pub(super) const ITEM: Item = Item {
     id: "tcbcache/fig18_host",
     place: "§4.5, Figs. 18–19",
     claim: "in a processor, up to 23 % of TCP/IP time and up to 5 % of response time are saved",
+    numbers: "text of §4.5: two limits, which no item computes",
     fidelity: &[Fidelity::OutOfReach],
     unswitched: NO_EFFECT,
     run,

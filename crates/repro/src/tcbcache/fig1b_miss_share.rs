@@ -11,6 +11,7 @@ pub(super) const ITEM: Item = Item {
     id: "tcbcache/fig1b_miss_share",
     place: "§2.1.1, Fig. 1b",
     claim: "on a miss, access to connection state is more than half of an offload engine's time",
+    numbers: "text of §2.1.1: a limit",
     fidelity: &[Fidelity::Arithmetic],
     unswitched: NO_EFFECT,
     run,

@@ -15,6 +15,7 @@ pub(super) const ITEM: Item = Item {
     id: "tcbcache/fig2_sessions",
     place: "§2.1.2, Fig. 2",
     claim: "the time to find and read connection state grows from one session to 4,096",
+    numbers: "none: the bars of Fig. 2 have no numbers, §2.1.2 states a direction",
     fidelity: &[Fidelity::Measured],
     unswitched: SWEPT,
     run,

@@ -13,6 +13,7 @@ pub(super) const ITEM: Item = Item {
     id: "tcbcache/fig3_gaps",
     place: "§2.2, Fig. 3",
     claim: "gaps within a page are small, typically below a second; gaps between pages are long",
+    numbers: "text of §2.2: a second divides both kinds of gaps; Fig. 3 is not legible in our copy",
     fidelity: &[Fidelity::Simulated],
     unswitched: NO_EFFECT,
     run,

@@ -12,6 +12,7 @@ pub(super) const ITEM: Item = Item {
     id: "tcbcache/fig4_index",
     place: "§3.1, Fig. 4",
     claim: "Mod and XOR are worst, PMod and PDisp between, Universal and CRC best; two Universal functions are best of all, four are worse than two",
+    numbers: "none: the bars of Fig. 4 are not legible in our copy, §3.1 states an order",
     fidelity: &[Fidelity::Simulated],
     unswitched: BOTH_RUN,
     run,

@@ -14,6 +14,7 @@ pub(super) const ITEM: Item = Item {
     id: "tcbcache/fig5_set_loads",
     place: "§3.1, Fig. 5",
     claim: "several hash functions spread sessions over the sets more evenly than one",
+    numbers: "none: the curves of Fig. 5 are not legible in our copy, §3.1 states an order",
     fidelity: &[Fidelity::Simulated],
     switches: &[TWO],
     draws: 3,

@@ -15,6 +15,7 @@ pub(super) const ITEM: Item = Item {
     id: "tcbcache/fig7_bit_means",
     place: "§3.2, Fig. 7",
     claim: "bits of the address are alike; of the port, the eight low bits are set about half of the time and the others are not",
+    numbers: "text of §3.2: 0.5 for a good bit; the bars of Fig. 7 are not legible in our copy",
     fidelity: &[Fidelity::Simulated],
     unswitched: NO_EFFECT,
     run,

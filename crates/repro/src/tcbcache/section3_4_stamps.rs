@@ -13,6 +13,7 @@ pub(super) const ITEM: Item = Item {
     id: "tcbcache/section3_4_stamps",
     place: "§3.4",
     claim: "LRU by time stamps needs more than 24 bits; most hits are found by the first two functions",
+    numbers: "none: §3.4 states a number of bits as sufficient, and “most”",
     fidelity: &[Fidelity::Simulated],
     guesses: &[STAMP_ORDER],
     unswitched: SWEPT,

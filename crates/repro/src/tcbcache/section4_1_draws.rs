@@ -12,6 +12,7 @@ pub(super) const ITEM: Item = Item {
     id: "tcbcache/section4_1_draws",
     place: "§4.1",
     claim: "1,000 random draws of the hash functions lie within 2.5 %",
+    numbers: "text of §4.1: a limit",
     fidelity: &[Fidelity::Simulated],
     unswitched: BOTH_RUN,
     run,
