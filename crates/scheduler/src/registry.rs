@@ -219,6 +219,7 @@ impl Scheme {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::laws;
 
     #[test]
     fn a_name_stands_for_the_policy_of_that_name() {
@@ -243,6 +244,24 @@ mod tests {
             );
         }
         assert_eq!(Scheme::named("best"), None);
+    }
+
+    #[test]
+    fn every_policy_keeps_the_laws() {
+        for shape in ["1", "3", "2x2x2x2", "8x2x4,-0"] {
+            let topology: Topology = shape.parse().unwrap();
+            // The tree of 2009 leaves threads without flows, by itself and under the printed table, and
+            // 128 entries are two or three for each of 63 workers.
+            let is_even = |scheme: &&Scheme| {
+                !scheme.name.ends_with("-2009") && (scheme.name != "rss" || topology.workers().get() < 32)
+            };
+            for scheme in Scheme::ALL.iter().filter(is_even) {
+                match scheme.policy(&topology, 1).unwrap() {
+                    Policy::Push(mut policy) => laws::check(&mut *policy, topology.workers(), 1),
+                    Policy::Pull(mut policy) => laws::check_pull(&mut *policy, topology.workers(), 1),
+                }
+            }
+        }
     }
 
     #[test]

@@ -237,20 +237,9 @@ impl Placement for Adaptive {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::laws;
 
     fn policy(shape: &str, form: Form, threshold: Threshold) -> Adaptive {
         Adaptive::new(&shape.parse().unwrap(), form, threshold, Adaptive::BITS).unwrap()
-    }
-
-    #[test]
-    fn the_corrected_forms_keep_the_laws() {
-        for shape in ["1", "3", "8x2x4,-0"] {
-            let workers = shape.parse::<Topology>().unwrap().workers();
-            for form in [Form::Corrected, Form::OrderSafe] {
-                laws::check(&mut policy(shape, form, Threshold::PAPER), workers, 1);
-            }
-        }
     }
 
     #[test]

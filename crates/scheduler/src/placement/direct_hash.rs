@@ -53,15 +53,6 @@ impl Placement for DirectHash {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::laws;
-
-    #[test]
-    fn it_keeps_the_laws() {
-        for workers in [1, 2, 3, 7, 64, 1024] {
-            let workers = WorkerCount::new(workers).unwrap();
-            laws::check(&mut DirectHash::new(workers), workers, 1);
-        }
-    }
 
     #[test]
     fn the_largest_digest_stays_below_the_count() {

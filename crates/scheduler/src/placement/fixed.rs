@@ -80,15 +80,6 @@ impl Placement for Fixed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::laws;
-
-    #[test]
-    fn it_keeps_the_laws() {
-        for workers in ["1", "3", "8x2x4,-0"] {
-            let topology: Topology = workers.parse().unwrap();
-            laws::check(&mut Fixed::new(&topology, Fixed::BITS).unwrap(), topology.workers(), 1);
-        }
-    }
 
     #[test]
     fn a_new_flow_goes_to_the_least_loaded_and_an_old_one_home() {

@@ -60,17 +60,3 @@ impl Placement for FlowBurst {
         "fbs"
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::laws;
-
-    #[test]
-    fn it_keeps_the_laws() {
-        for shape in ["1", "3", "8x2x4,-0"] {
-            let topology: Topology = shape.parse().unwrap();
-            laws::check(&mut FlowBurst::new(&topology, FlowBurst::BITS).unwrap(), topology.workers(), 1);
-        }
-    }
-}

@@ -90,15 +90,6 @@ impl Placement for HrwFlat {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::laws;
-
-    #[test]
-    fn it_keeps_the_laws() {
-        for workers in [1, 2, 3, 7, 16, 64] {
-            let workers = WorkerCount::new(workers).unwrap();
-            laws::check(&mut HrwFlat::new(workers), workers, 1);
-        }
-    }
 
     #[test]
     fn the_worker_with_the_highest_weight_of_31_bits_has_the_flow() {

@@ -170,16 +170,6 @@ impl Placement for Indirection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::laws;
-
-    #[test]
-    fn it_keeps_the_laws() {
-        for workers in ["1", "4", "16"] {
-            let topology: Topology = workers.parse().unwrap();
-            laws::check(&mut Indirection::fixed(&topology, 128).unwrap(), topology.workers(), 1);
-            laws::check(&mut Indirection::rebalanced(&topology, 512, 1000).unwrap(), topology.workers(), 1);
-        }
-    }
 
     #[test]
     fn entries_leave_an_overloaded_worker_when_they_are_idle() {

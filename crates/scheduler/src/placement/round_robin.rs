@@ -40,17 +40,3 @@ impl Placement for RoundRobin {
         "rr"
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::laws;
-
-    #[test]
-    fn it_keeps_the_laws() {
-        for workers in [1, 2, 63] {
-            let workers = WorkerCount::new(workers).unwrap();
-            laws::check(&mut RoundRobin::new(workers), workers, 1);
-        }
-    }
-}

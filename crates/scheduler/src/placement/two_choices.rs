@@ -77,18 +77,3 @@ impl Placement for TwoChoices {
         "p2c"
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::laws;
-
-    #[test]
-    fn it_keeps_the_laws() {
-        for shape in ["1", "3", "8x2x4,-0"] {
-            let topology: Topology = shape.parse().unwrap();
-            let mut policy = TwoChoices::new(&topology, TwoChoices::BITS, 5).unwrap();
-            laws::check(&mut policy, topology.workers(), 1);
-        }
-    }
-}
