@@ -317,6 +317,16 @@ mod tests {
     }
 
     #[test]
+    fn an_intake_that_says_no_more_is_one_queue_up_to_the_capacity() {
+        let mut heap = Heap(VecDeque::new(), VecDeque::pop_front);
+        let item = WorkItem { digest: 0, bytes: 60 };
+        assert!(!heap.has_ready() && !heap.refuses(item, 1) && heap.refuses(item, 0));
+        heap.arrive(7, item);
+        assert!(heap.has_ready() && heap.refuses(item, 1) && !heap.refuses(item, 2));
+        assert_eq!((heap.sorted(), heap.workers()), (0, None));
+    }
+
+    #[test]
     fn an_intake_that_loses_order_packets_or_patience_is_noticed() {
         let check = |count, take| {
             objection(move || check_pull(&mut Heap(VecDeque::new(), take), workers(count), 1))
