@@ -71,7 +71,8 @@ impl Session {
         let folded = |address| match address {
             IpAddr::V4(address) => address.to_bits(),
             IpAddr::V6(address) => {
-                (0..4).fold(0, |folded, word| folded ^ (address.to_bits() >> (32 * word)) as u32)
+                let words = address.octets();
+                words.as_chunks().0.iter().fold(0, |folded, word| folded ^ u32::from_be_bytes(*word))
             }
         };
         Self {
