@@ -138,11 +138,13 @@ mod tests {
         for (token, flow) in [(0, 1), (1, 1), (2, 1), (3, 2)] {
             policy.arrive(token, item(flow));
         }
+        assert!(policy.has_ready());
         let next = |policy: &mut PacketHandoff, worker: u16| policy.next(worker.into());
         assert_eq!(next(&mut policy, 0).unwrap().token, 0);
         let second = next(&mut policy, 1).unwrap();
         assert_eq!((second.token, second.steps.handed_over, second.steps.locks), (3, 2, 3));
         assert_eq!(next(&mut policy, 1), None);
+        assert!(!policy.has_ready(), "what waits belongs to the first");
         let fetched = [next(&mut policy, 0).unwrap(), next(&mut policy, 0).unwrap()];
         assert_eq!(fetched.map(|fetched| (fetched.token, fetched.steps.moved)), [(1, 1), (2, 1)]);
         assert_eq!((next(&mut policy, 0), policy.waiting()), (None, 0));
