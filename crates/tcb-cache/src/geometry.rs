@@ -221,9 +221,11 @@ mod tests {
     }
 
     #[test]
-    fn one_bank_keeps_sets_and_lines() {
+    fn one_bank_keeps_sets_and_lines_and_one_set_the_lines() {
         let single = Geometry::PAPER.single_bank();
         assert_eq!((single.sets(), single.ways(), single.lines()), (64, 8, 512));
         assert_eq!((single.bytes(), single.index_bits()), (32 << 10, 6));
+        let single = Geometry::PAPER.single_set();
+        assert_eq!((single.banks(), single.sets(), single.ways(), single.bytes()), (1, 1, 512, 32 << 10));
     }
 }

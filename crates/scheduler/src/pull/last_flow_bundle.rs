@@ -244,6 +244,18 @@ mod tests {
     }
 
     #[test]
+    fn bundles_are_served_before_the_receive_queue() {
+        let mut policy = LastFlowBundle::new(&"1".parse().unwrap(), 8, true).unwrap();
+        let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 60 };
+        policy.arrive(0, item(1));
+        policy.arrive(1, item(2));
+        assert_eq!(policy.next(0.into()).unwrap().token, 0);
+        policy.arrive(2, item(3));
+        let fetched = policy.next(0.into()).unwrap();
+        assert_eq!((fetched.token, fetched.steps.inspected, policy.receive.len()), (1, 0, 1));
+    }
+
+    #[test]
     fn a_forgotten_worker_gets_nothing_back() {
         let new = LastFlowBundle::new(&"2".parse().unwrap(), 8, false).unwrap();
         for (mut policy, other_gets_it) in [(new.clone(), false), (new.forgetting(), true)] {
