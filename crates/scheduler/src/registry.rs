@@ -167,7 +167,8 @@ impl Scheme {
         Self::ALL.iter().find(|scheme| scheme.name == name).copied()
     }
 
-    /// Returns whether queue lengths override the hash, which [`threshold`](Self::threshold) limits.
+    /// Returns whether queue lengths override the hash, by more than the
+    /// [`threshold`](Self::threshold).
     #[must_use]
     pub fn has_threshold(&self) -> bool {
         self.name.starts_with("adaptive")
@@ -250,8 +251,8 @@ mod tests {
     fn every_policy_keeps_the_laws() {
         for shape in ["1", "3", "2x2x2x2", "8x2x4,-0"] {
             let topology: Topology = shape.parse().unwrap();
-            // The tree of 2009 leaves threads without flows, by itself and under the printed table, and
-            // 128 entries are two or three for each of 63 workers.
+            // The tree of 2009 leaves threads without flows, by itself and under the printed table,
+            // and 128 entries are two or three for each of 63 workers.
             let is_even = |scheme: &&Scheme| {
                 !scheme.name.ends_with("-2009") && (scheme.name != "rss" || topology.workers().get() < 32)
             };

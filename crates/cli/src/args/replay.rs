@@ -109,8 +109,8 @@ pub(crate) struct Replay {
     #[arg(long, value_enum, value_name = "NAME")]
     pub(crate) signature: Option<SignatureName>,
 
-    /// With --table dhash: search as [DHASH] describes it, from the slot that the signature prefers, or
-    /// from the first [default with --signature: on]
+    /// With --table dhash: search as [DHASH] describes it, from the slot that the signature
+    /// prefers, or from the first [default with --signature: on]
     #[arg(long, value_enum, value_name = "ON")]
     pub(crate) major_location: Option<MajorLocationName>,
 
@@ -144,8 +144,9 @@ pub(crate) struct Replay {
     #[arg(long, value_enum)]
     pub(crate) scheduler: Option<SchedulerName>,
 
-    /// With the adaptive schedulers: percentage of the shortest queue by which the queue that the hash
-    /// chooses may be longer; 0 for the shortest queue always, `none` for the hash alone [default: 10]
+    /// With the adaptive schedulers: percentage of the shortest queue by which the queue that the
+    /// hash chooses may be longer; 0 for the shortest queue always, `none` for the hash alone
+    /// [default: 10]
     #[arg(long, value_name = "PERCENT", value_parser = parse::threshold)]
     pub(crate) threshold: Option<Threshold>,
 

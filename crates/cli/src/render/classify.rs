@@ -95,8 +95,8 @@ pub(crate) struct ClassifyResult {
     pub(crate) isa: String,
     /// Processor time of a lookup.
     pub(crate) ns_per_lookup: f64,
-    /// Mean number of 32-bit words that the lookups of IPv4 headers read; null if the algorithm does
-    /// not count them.
+    /// Mean number of 32-bit words that the lookups of IPv4 headers read; null if the algorithm
+    /// does not count them.
     pub(crate) words_per_lookup: Option<f64>,
     /// Time to build the classifier.
     pub(crate) build_seconds: f64,

@@ -190,8 +190,8 @@ impl<K> Signature<K> for Keyed {
 /// A signature by its number in the paper, or the caller's hash.
 ///
 /// The key of a flow has no direction: the paper's session is that from its lower to its higher
-/// end. So the second search of [`Four`](Self::Four) never finds anything, and a miss costs it twice
-/// the comparisons, as in the paper. Of IPv6, the words of an address are folded into one.
+/// end. So the second search of [`Four`](Self::Four) never finds anything, and a miss costs it
+/// twice the comparisons, as in the paper. Of IPv6, the words of an address are folded into one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SignatureAlgorithm {
     /// [`Algorithm1`].

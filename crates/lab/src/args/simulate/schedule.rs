@@ -33,8 +33,8 @@ pub struct Schedule {
     )]
     pub scheduler: Vec<String>,
 
-    /// With the adaptive schedulers: percentage of the shortest queue by which the queue that the hash
-    /// chooses may be longer; 0 for the shortest queue always, `none` for the hash alone
+    /// With the adaptive schedulers: percentage of the shortest queue by which the queue that the
+    /// hash chooses may be longer; 0 for the shortest queue always, `none` for the hash alone
     #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = parse::threshold)]
     pub(crate) threshold: Threshold,
 
