@@ -142,20 +142,26 @@ fn a_small_tree_is_written_word_for_word() {
 
 #[test]
 fn a_tree_beyond_a_limit_is_an_error() {
-    let rules: Vec<Rule> = (0..150_u16)
-        .map(|i| Rule {
-            source_ports: PortRange::new(i, 300 - i).unwrap(),
-            destination_ports: PortRange::new(2 * i, 1000 - i).unwrap(),
+    let nested = |count: u16| {
+        let rule = |i: u16| Rule {
+            source_ports: PortRange::new(i, 2 * count - i).unwrap(),
+            destination_ports: PortRange::new(2 * i, 6 * count - i).unwrap(),
             ..Rule::v4(PrefixV4::new(u128::from(i) << 20, u32::from(i % 20)).unwrap(), PrefixV4::ANY)
-        })
-        .collect();
-    let rules = RuleSet::new(rules).unwrap();
+        };
+        // The narrowest first, so that none hides another.
+        RuleSet::new((0..count).rev().map(rule).collect()).unwrap()
+    };
+    let rules = nested(150);
     let limits = Limits { memory_bytes_max: 1 << 16, ..Limits::default() };
     let error = AggreCuts::build(&rules, Stride::Eight, Sharing::Siblings, limits).unwrap_err();
     assert!(matches!(error, BuildError::Memory { .. }), "{error}");
     let limits = Limits { steps_max: 100, ..Limits::default() };
     let error = AggreCuts::build(&rules, Stride::Eight, Sharing::Siblings, limits).unwrap_err();
     assert!(matches!(error, BuildError::Work { .. }), "{error}");
+    // Twenty bits of base number 2²⁰ sub-arrays of two words.
+    let error =
+        AggreCuts::build(&nested(3000), Stride::Four, Sharing::Siblings, Limits::default()).unwrap_err();
+    assert_eq!(error, BuildError::BaseOverflow { stride: 4, limit_bytes: 8 << 20 });
     let config = HiCutsConfig { memory_bytes_max: 1 << 12, ..HiCutsConfig::new(2, 4.0) };
     assert!(matches!(HiCuts::build(&rules, config).unwrap_err(), BuildError::Memory { .. }));
 }
