@@ -35,7 +35,7 @@ pub fn within<T: FromStr + PartialOrd + Display + Clone>(
 }
 
 /// Reads the threshold of an adaptive scheduler: a percentage, or `none`.
-pub(crate) fn threshold(text: &str) -> Result<Threshold, String> {
+pub fn threshold(text: &str) -> Result<Threshold, String> {
     let percent = if text == "none" { None } else { Some(within(0..=1_000_000_u32)(text)?) };
     Ok(Threshold::from_percent(percent))
 }

@@ -36,7 +36,7 @@ pub struct Schedule {
     /// With the adaptive schedulers: percentage of the shortest queue by which the queue that the
     /// hash chooses may be longer; 0 for the shortest queue always, `none` for the hash alone
     #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = parse::threshold)]
-    pub(crate) threshold: Threshold,
+    pub threshold: Threshold,
 
     /// Machine whose costs and caches to model
     #[arg(long, value_enum, default_value_t = MachineName::Xeon)]
