@@ -44,15 +44,20 @@ impl fmt::Debug for InitialKeys {
 
 impl InitialKeys {
     /// Returns the keys for a destination ID, or `None` for a version whose keys are not known:
-    /// known are 1, 2, the drafts from 23 on, and those of Google and Meta that use their keys.
+    /// known are 1, 2, the drafts from 21 on, and those of Google and Meta with TLS.
     #[must_use]
     pub fn of_client(version: u32, destination_id: &[u8]) -> Option<Self> {
         let (salt, last): (u128, u32) = match version {
             1 | 0xFF00_0021..=0xFF00_0022 => (0x3876_2CF7_F559_34B3_4D17_9AE6_A4C8_0CAD, 0xCCBB_7F0A),
             VERSION_2 => (0x0DED_E3DE_F700_A6DB_8193_81BE_6E26_9DCB, 0xF9BD_2ED9),
-            0xFF00_001D..=0xFF00_0020 | T051 => (0xAFBF_EC28_9993_D24C_9E97_86F1_9C61_11E0, 0x4390_A899),
-            0xFF00_0017..=0xFF00_001C | T050 | 0xFACE_B002 | 0xFACE_B00E => {
+            T051 => (0x7A4E_DEF4_E7CC_EE5F_A450_6C19_124F_C8CC, 0xDA6E_033D),
+            T050 => (0x7FF5_79E5_ACD0_7291_5580_304C_43A2_367C, 0x6048_8310),
+            0xFF00_001D..=0xFF00_0020 => (0xAFBF_EC28_9993_D24C_9E97_86F1_9C61_11E0, 0x4390_A899),
+            0xFF00_0017..=0xFF00_001C | 0xFACE_B002 | 0xFACE_B00E => {
                 (0xC3EE_F712_C72E_BB5A_11A7_D243_2BB4_6365, 0xBEF9_F502)
+            }
+            0xFF00_0015..=0xFF00_0016 | 0xFACE_B001 => {
+                (0x7FBC_DB0E_7C66_BBE9_193A_96CD_2151_9EBD, 0x7A02_644A)
             }
             // Reserved versions, which a client offers to be refused, have the keys of draft 29.
             _ if version & 0x0F0F_0F0F == 0x0A0A_0A0A => {
@@ -226,7 +231,8 @@ pub fn crypto_frames(frames: &[u8], mut each: impl FnMut(u64, &[u8])) {
                     number(&mut cursor)?;
                 }
             }
-            6 => {
+            // The second is CRYPTO in Google's versions, and cannot be in an Initial of others.
+            6 | 8 => {
                 let (offset, bytes) = (number(&mut cursor)?, number(&mut cursor)?);
                 each(offset, cursor.bytes(usize::try_from(bytes).ok()?)?);
             }
@@ -302,6 +308,24 @@ pub(in super::super) mod tests {
                 "91f73e2351d8fa91660e909f",
                 "45b95e15235d6f45a6b19cbcb0294ba9",
             ),
+            (
+                T050,
+                "80ab8e0313d2c851aaff5405824a916a",
+                "aedd2abe20b9eff2116e4429",
+                "d3a731204b1c81e9644f91bd062633a9",
+            ),
+            (
+                T051,
+                "e66b805440a16d39f1889b2726d1cc5c",
+                "efdd37eda34f2f7080bb140c",
+                "34ebf45dc367d3502a9fe09cfd3fd9f6",
+            ),
+            (
+                0xFACE_B001,
+                "07863d9c083786bc86766ce0d02bf93f",
+                "fb33da41a8f297d482df670e",
+                "48dbcf44e335508f7f23fb2c3790a37c",
+            ),
         ] {
             let keys = InitialKeys::of_client(version, &ID).unwrap();
             assert_eq!(
@@ -309,7 +333,7 @@ pub(in super::super) mod tests {
                 [key, iv, header].map(String::from)
             );
         }
-        for version in [0, 0xFF00_0016, 0xFF00_0023, 0x5130_3530, 0xFACE_B001] {
+        for version in [0, 0xFF00_0014, 0xFF00_0023, 0x5130_3530, 0xFACE_B000] {
             assert_eq!(InitialKeys::of_client(version, &ID), None, "{version:x}");
         }
     }
@@ -372,6 +396,9 @@ pub(in super::super) mod tests {
         let mut data = Vec::new();
         crypto_frames(&frames, |offset, bytes| data.push((offset, bytes.to_vec())));
         assert_eq!(data, [(7, b"abc".to_vec()), (0, Vec::new())]);
+        data.clear();
+        crypto_frames(&[8, 7, 1, b'x', 0, 0], |offset, bytes| data.push((offset, bytes.to_vec())));
+        assert_eq!(data, [(7, b"x".to_vec())], "of Google's versions");
         crypto_frames(&[2, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0], |_, _| panic!("cut"));
         crypto_frames(&[6, 0, 5, 1], |_, _| panic!("cut"));
     }
