@@ -98,6 +98,8 @@ elements! {
     CUSTOMER_VLAN = new(245, "dot1qCustomerVlanId", Unsigned16);
     /// What separates flows with equal addresses and ports.
     ZONE = new(234, "ingressVRFID", Unsigned32);
+    /// The security parameters index of ESP.
+    SPI = new(295, "IPSecSPI", Unsigned32);
     /// Whether the source is the initiator.
     DIRECTION = new(239, "biflowDirection", Unsigned8);
     /// Why the record ended.

@@ -135,6 +135,11 @@ impl Accounted {
         }
     }
 
+    /// Returns whether each side has sent a FIN that the other has not acknowledged.
+    pub fn open_fins(&self) -> [bool; 2] {
+        [0, 1].map(|side| self.connection.has_open_fin(side))
+    }
+
     /// Returns why the application ended the record, or `None` if it did not.
     pub fn split_reason(&self) -> Option<SplitReason> {
         if self.marks & CUT_ACTIVE != 0 {

@@ -2,6 +2,7 @@
 
 use flowloom_record::{Column, Group, GroupSet, Kind, PROTOCOL_NAMES, Row, Schema, Value, element};
 
+use super::record::OPEN_FINS;
 use super::{AccountingRecord, DirectionBasis, EndReason};
 
 const fn default(name: &'static str, kind: Kind, description: &'static str) -> Column {
@@ -47,7 +48,15 @@ const COLUMNS: &[Column] = &[
         "The Community ID, version 1 with seed 0: the flow id that other tools also compute.",
     )
     .in_group(Group::Extra),
+    Column::new(
+        "spi",
+        Kind::Number,
+        "The security parameters index of ESP, if `--esp-spi` divides flows by it.",
+    )
+    .with_elements(element::SPI)
+    .in_group(Group::Extra),
     internal("icmp_identifier", Kind::Number, "The identifier that joins ICMP queries and their replies to one flow."),
+    internal("open_fin", Kind::Word(&OPEN_FINS), "The end whose FIN has no acknowledgement: `source`, `destination` or `both`."),
     internal("low", Kind::Address, "The lower endpoint of the flow's key."),
     internal("low_port", Kind::Port, "The port of the lower endpoint."),
     internal("high", Kind::Address, "The higher endpoint of the flow's key."),
@@ -101,11 +110,14 @@ impl AccountingRecord {
             } else {
                 Value::None
             },
+            self.spi.into(),
         ]);
+        let open_fin = self.open_fin.map_or(Value::None, Value::Word);
         let zone = Value::Number(self.key.zone().into());
         if groups.contains(Group::Internal) {
             out.extend([
                 self.icmp_identifier.into(),
+                open_fin,
                 Value::Address(self.key.low_address()),
                 number(self.key.low_port()),
                 Value::Address(self.key.high_address()),
@@ -115,7 +127,7 @@ impl AccountingRecord {
             ]);
         } else {
             const NONE: Value = Value::None;
-            out.extend([NONE, NONE, NONE, NONE, NONE, zone, NONE]);
+            out.extend([NONE, open_fin, NONE, NONE, NONE, NONE, zone, NONE]);
         }
     }
 

@@ -304,6 +304,15 @@ impl Connection {
         }
     }
 
+    /// Returns whether a side has sent a FIN that the other side has not acknowledged.
+    pub(super) fn has_open_fin(&self, side: usize) -> bool {
+        let other = 1 - side;
+        let behind = self.end[side].wrapping_sub(self.acknowledged[other]);
+        let is_acknowledged = self.has(ACKNOWLEDGED, other) && behind.wrapping_sub(1) >= 1 << 31;
+        // A FIN whose numbers were not captured is not known to be open.
+        self.has(FINISHED, side) && self.has(SENT, side) && !is_acknowledged
+    }
+
     /// Processes an RST, which closes the connection unless it lies outside the window.
     pub(super) fn reset(&mut self, side: usize, flags: u16, segment: Option<Segment>) {
         self.settle_reset();

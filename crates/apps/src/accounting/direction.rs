@@ -64,7 +64,8 @@ impl DirectionBasis {
 
 #[inline(always)]
 pub(crate) fn has_tcp_header(packet: &PacketView<'_>) -> bool {
-    packet.headers.key.protocol() == TCP && !packet.headers.later_fragment
+    let headers = &packet.headers;
+    headers.key.protocol() == TCP && !headers.later_fragment && !headers.is_error_of_flow
 }
 
 /// Returns, for a packet that opens a connection (a SYN without FIN and RST), whether it

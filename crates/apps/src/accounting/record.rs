@@ -4,9 +4,17 @@ use std::net::IpAddr;
 
 use flowloom_flow_key::{Direction, FiveTuple, FlowKey, IpFamily};
 use flowloom_packet::icmp::{ICMP, ICMPV6, has_identifier};
-use flowloom_record::protocol_name;
+use flowloom_record::{Word, protocol_name};
 
 use super::{Accounted, DirectionBasis, EndReason, EndedBy};
+
+const ESP: u8 = 50;
+const SOURCE: &str = "source";
+const DESTINATION: &str = "destination";
+const BOTH: &str = "both";
+/// The values of [`AccountingRecord::open_fin`].
+pub(super) const OPEN_FINS: [Word; 3] =
+    [Word::new(SOURCE, 1), Word::new(DESTINATION, 2), Word::new(BOTH, 3)];
 
 /// A record of accounting. Forward is from the source to the destination, and reverse is the other
 /// direction.
@@ -69,6 +77,10 @@ pub struct AccountingRecord {
     pub icmp: Option<[u8; 2]>,
     /// The identifier of ICMP queries and replies.
     pub icmp_identifier: Option<u16>,
+    /// The security parameters index of ESP, if it divides flows.
+    pub spi: Option<u32>,
+    /// The end whose FIN nobody had acknowledged: `source`, `destination` or `both`.
+    pub open_fin: Option<&'static str>,
     /// VLAN IDs, the outer one first. Unknown for more than two tags and for tunnels.
     pub vlans: [Option<u16>; 2],
     /// How the source was determined.
@@ -88,8 +100,9 @@ impl AccountingRecord {
         let way = flow.source_direction();
         let [there, back] = [way.index(), way.reversed().index()];
         let (start_ns, end_ns) = flow.times_ns();
-        let Ends { source, destination, source_port, destination_port, protocol, icmp_identifier } =
+        let Ends { source, destination, source_port, destination_port, protocol, icmp_identifier, spi } =
             Ends::of(key, way);
+        let open_fins = flow.open_fins();
         Self {
             source,
             destination,
@@ -108,6 +121,13 @@ impl AccountingRecord {
             reverse_tcp_flags: flow.flags()[back],
             icmp: flow.icmp(),
             icmp_identifier,
+            spi,
+            open_fin: match [open_fins[there], open_fins[back]] {
+                [true, true] => Some(BOTH),
+                [true, false] => Some(SOURCE),
+                [false, true] => Some(DESTINATION),
+                [false, false] => None,
+            },
             vlans: vlans(key.zone()),
             direction: flow.direction_basis(),
             times_back: flow.times_back(),
@@ -138,6 +158,7 @@ pub(crate) struct Ends {
     pub(crate) destination_port: u16,
     pub(crate) protocol: u8,
     pub(crate) icmp_identifier: Option<u16>,
+    pub(crate) spi: Option<u32>,
 }
 
 impl Ends {
@@ -146,7 +167,13 @@ impl Ends {
     pub(crate) fn of(key: &FlowKey, way: Direction) -> Self {
         let FiveTuple { source, destination, mut source_port, mut destination_port, protocol } =
             key.tuple(way);
-        let mut icmp_identifier = None;
+        let (mut icmp_identifier, mut spi) = (None, None);
+        if protocol == ESP {
+            // The decoder stores the index in place of the ports, the upper half at the sender's.
+            let index = u32::from(source_port) << 16 | u32::from(destination_port);
+            spi = (index != 0).then_some(index);
+            (source_port, destination_port) = (0, 0);
+        }
         if matches!(protocol, ICMP | ICMPV6) {
             // The decoder stores the identifier in place of the ports.
             let identifier = std::mem::take(&mut source_port);
@@ -156,7 +183,7 @@ impl Ends {
             icmp_identifier = has_one.then_some(identifier);
             destination_port = 0;
         }
-        Self { source, destination, source_port, destination_port, protocol, icmp_identifier }
+        Self { source, destination, source_port, destination_port, protocol, icmp_identifier, spi }
     }
 }
 

@@ -42,6 +42,19 @@ fn the_source_sent_the_syn_or_received_its_answer_or_sent_first() {
 }
 
 #[test]
+fn an_open_fin_is_the_one_without_acknowledgement() {
+    let open = |packets: &[Sent]| records(None, &after_handshake(packets))[0].open_fins();
+    let first = there(FIN | ACK, 101, 501);
+    let [second, apart] = [back(FIN | ACK, 501, 102), back(FIN | ACK, 501, 101)];
+    assert_eq!(open(&[]), [false, false]);
+    assert_eq!(open(&[first]), [true, false]);
+    assert_eq!(open(&[first, back(ACK, 501, 102)]), [false, false]);
+    assert_eq!(open(&[first, second]), [false, true], "the last acknowledgement is missing");
+    assert_eq!(open(&[first, apart]), [true, true], "both close at once");
+    assert_eq!(open(&[first, second, there(ACK, 102, 502)]), [false, false]);
+}
+
+#[test]
 fn a_syn_with_the_same_number_is_a_retransmission() {
     for again in [
         vec![there(SYN, 100, 0), there(SYN, 100, 0), back(SYN | ACK, 500, 101), back(SYN | ACK, 500, 101)],

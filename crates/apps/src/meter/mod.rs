@@ -133,13 +133,16 @@ impl App for Meter {
     #[inline]
     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut MeterFlow) -> Verdict {
         self.add(&mut flow.statistics, packet);
-        if packet.headers.key.protocol() == TCP {
-            self.add(&mut flow.transport, packet);
-        }
-        self.add(&mut flow.conn, packet);
-        self.add(&mut flow.payload, packet);
-        if let Some(labels) = &mut self.labels {
-            labels.on_packet(packet, flow.label.get_or_insert_default());
+        // An error about a flow has another protocol than the flow.
+        if !packet.headers.is_error_of_flow {
+            if packet.headers.key.protocol() == TCP {
+                self.add(&mut flow.transport, packet);
+            }
+            self.add(&mut flow.conn, packet);
+            self.add(&mut flow.payload, packet);
+            if let Some(labels) = &mut self.labels {
+                labels.on_packet(packet, flow.label.get_or_insert_default());
+            }
         }
         self.accounting.on_packet(packet, &mut flow.record);
         match &mut self.rules {
@@ -160,5 +163,28 @@ impl App for Meter {
             verdict: flow.verdict.as_ref().map(|verdict| Box::new(verdict.carried())),
             ..MeterFlow::default()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flowloom_flow_key::{Direction, FlowKey};
+    use flowloom_packet::Headers;
+
+    use super::*;
+
+    #[test]
+    fn an_error_about_a_flow_counts_and_is_none_of_its_segments() {
+        let (key, _) = FlowKey::from_v4(1, 2, 40_000, 443, TCP);
+        let mut headers = Headers::new(key, Direction::HighToLow);
+        headers.payload_bytes = 36;
+        headers.is_error_of_flow = true;
+        let error = PacketView::new(&[3; 36], headers, 7, 56);
+        let mut meter = Meter::new(Accounting::new(None)).with_fields(GroupSet::ALL);
+        let mut flow = MeterFlow::default();
+        meter.on_packet(&error, &mut flow);
+        assert_eq!((flow.record.packets(), flow.record.bytes()), ([0, 1], [0, 56]));
+        assert!(flow.statistics.is_some() && flow.transport.is_none());
+        assert!(flow.conn.is_none() && flow.payload.is_none());
     }
 }

@@ -36,6 +36,8 @@ const REPLAY: [(&str, &[Shown]); 7] = [
             ("tag_type", false),
             ("tunnel", false),
             ("esp_null", false),
+            ("esp_spi", false),
+            ("errors_by_flow", false),
             ("ignore_vlan", false),
             ("speed", false),
             ("passes", false),

@@ -140,7 +140,8 @@ fn captures(arguments: &Classify, common: &Common, tally: &mut Tally<'_>) -> Res
     });
     let title = format!("classify  {}", label(&arguments.inputs));
     let progress = Progress::start(title, source.progress(), Arc::clone(&control), common.quiet > 0);
-    let options = arguments.decoding.options()?.with_errors_by_flow(tally.connections.is_some());
+    let options = arguments.decoding.options()?;
+    let options = options.with_errors_by_flow(options.errors_by_flow || tally.connections.is_some());
     let mut batch = PacketBatch::new();
     let limit = arguments.limit.unwrap_or(u64::MAX);
     let mut end = End::default();

@@ -31,6 +31,16 @@ pub struct DecodingOptions {
     /// Read ESP packets as unencrypted if their trailers have that form
     #[arg(long, requires = "decap")]
     pub esp_null: bool,
+
+    /// Divide ESP flows by their security parameters index (SPI), as Suricata does; by default a flow
+    /// has all ESP packets between two hosts
+    #[arg(long)]
+    pub esp_spi: bool,
+
+    /// Count an ICMP error with the flow whose packet it quotes, as Suricata does, instead of in a
+    /// flow of its own; rules that ask for states do so in any case
+    #[arg(long)]
+    pub errors_by_flow: bool,
 }
 
 impl DecodingOptions {
@@ -39,7 +49,9 @@ impl DecodingOptions {
         let options = DecodeOptions::new()
             .with_decap(self.decap)
             .with_esp_null(self.esp_null)
-            .with_ignore_vlan(self.ignore_vlan);
+            .with_ignore_vlan(self.ignore_vlan)
+            .with_esp_spi(self.esp_spi)
+            .with_errors_by_flow(self.errors_by_flow);
         let mut custom = CustomEncapsulations::new();
         for &ether_type in &self.tag_type {
             custom
@@ -57,18 +69,19 @@ impl DecodingOptions {
 
     /// Returns the arguments as a user would type them.
     pub fn words(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        if self.decap {
-            words.push(String::from("--decap"));
-        }
+        let named = |options: &[(bool, &str)]| -> Vec<String> {
+            let set = options.iter().filter(|(is_set, _)| *is_set);
+            set.map(|(_, name)| (*name).to_owned()).collect()
+        };
+        let mut words = named(&[(self.decap, "--decap")]);
         words.extend(self.tag_type.iter().map(|number| format!("--tag-type {number:#06x}")));
         words.extend(self.tunnel.iter().map(|(name, port)| format!("--tunnel {name}={port}")));
-        if self.ignore_vlan {
-            words.push(String::from("--ignore-vlan"));
-        }
-        if self.esp_null {
-            words.push(String::from("--esp-null"));
-        }
+        words.extend(named(&[
+            (self.ignore_vlan, "--ignore-vlan"),
+            (self.esp_null, "--esp-null"),
+            (self.esp_spi, "--esp-spi"),
+            (self.errors_by_flow, "--errors-by-flow"),
+        ]));
         words
     }
 }

@@ -11,7 +11,7 @@ use super::custom::CustomEncapsulations;
 /// let options = DecodeOptions::new().with_decap(true);
 /// assert!(options.decap && options != DecodeOptions::default());
 /// ```
-#[expect(clippy::struct_excessive_bools, reason = "four independent options")]
+#[expect(clippy::struct_excessive_bools, reason = "independent options")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DecodeOptions {
@@ -24,6 +24,9 @@ pub struct DecodeOptions {
     pub errors_by_flow: bool,
     /// Leave VLAN IDs out of the key: packets with other tags, or without, belong to the same flow.
     pub ignore_vlan: bool,
+    /// Divide ESP flows by their security parameters index, which takes the place of both ports.
+    /// The two directions of a tunnel have different indices, so they are two flows.
+    pub esp_spi: bool,
     /// Tag types and tunnel ports in addition to those of the tables.
     pub custom: Option<&'static CustomEncapsulations>,
 }
@@ -32,7 +35,21 @@ impl DecodeOptions {
     /// Returns the default options, which do not follow tunnels.
     #[must_use]
     pub const fn new() -> Self {
-        Self { decap: false, esp_null: false, errors_by_flow: false, ignore_vlan: false, custom: None }
+        Self {
+            decap: false,
+            esp_null: false,
+            errors_by_flow: false,
+            ignore_vlan: false,
+            esp_spi: false,
+            custom: None,
+        }
+    }
+
+    /// Sets [`esp_spi`](Self::esp_spi).
+    #[must_use]
+    pub const fn with_esp_spi(mut self, esp_spi: bool) -> Self {
+        self.esp_spi = esp_spi;
+        self
     }
 
     /// Sets [`esp_null`](Self::esp_null).

@@ -178,6 +178,19 @@ mod tests {
     }
 
     #[test]
+    fn indices_divide_flows_on_request() {
+        let packet = |index: u32| ipv4(50, &[&index.to_be_bytes()[..], &[0, 0, 0, 1], &[7; 40]].concat());
+        let asked = DecodeOptions::new().with_esp_spi(true);
+        let key = |index| decode(LinkType::RAW, &packet(index), asked).map(|headers| headers.key);
+        assert!(key(123).is_ok() && key(123) == key(123));
+        assert_ne!(key(123), key(321));
+        assert_eq!(ports(decode(LinkType::RAW, &packet(0x0001_0203), asked)), Ok((1, 0x0203)));
+        assert_eq!(ports(plain(LinkType::RAW, &packet(7))), Ok((0, 0)), "not on request");
+        let cut = decode(LinkType::RAW, &packet(7)[..23], asked);
+        assert_eq!(cut, Err(DropReason::TruncatedTransport));
+    }
+
+    #[test]
     fn macsec_without_encryption_is_a_tag() {
         let read = |bytes: &[u8]| ports(plain(LinkType::ETHERNET, &ethernet(0x88E5, bytes)));
         let rest = on(&[0x08, 0x00], &query());

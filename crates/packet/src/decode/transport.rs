@@ -4,6 +4,7 @@ use flowloom_flow_key::protocol::{DCCP, SCTP, TCP, UDP, UDPLITE};
 use flowloom_flow_key::{Direction, FlowKey};
 
 use super::layers::{Decoded, Layers};
+use super::security::ENCAPSULATION as ESP;
 use crate::drop_reason::DropReason;
 use crate::icmp::{self, ICMP, ICMPV6};
 use crate::interface::InterfaceName;
@@ -104,6 +105,7 @@ impl Layers<'_> {
                 Ok(Transport::of_ports(ports, words.max(3) * 4))
             }
             SCTP => Ok(Transport::of_ports(self.ports(network)?, 12)),
+            ESP if self.options.esp_spi => Ok(Transport::of_ports(self.ports(network)?, 8)),
             ICMP | ICMPV6 => {
                 let message = self.within(network, 2)?;
                 let (icmp, header_bytes) = (Some([message[0], message[1]]), 8);

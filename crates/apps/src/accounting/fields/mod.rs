@@ -274,7 +274,10 @@ impl<F: Fields> App for DetailedAccounting<F> {
 
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Detailed<F>) -> Verdict {
-        flow.fields.on_packet_of(packet, self.asked, &self.store);
+        // An error about a flow has another protocol than the flow.
+        if !packet.headers.is_error_of_flow {
+            flow.fields.on_packet_of(packet, self.asked, &self.store);
+        }
         self.accounting.on_packet(packet, &mut flow.record)
     }
 

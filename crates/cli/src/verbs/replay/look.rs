@@ -8,7 +8,6 @@ use flowloom::engine::{Control, Fault};
 use flowloom::record::NO_MEMORY;
 use flowloom::traffic::capture::Notice;
 
-use super::Rules;
 use super::part::Kept;
 use super::plan::{Ended, Plan};
 use super::records::{Show, Shown};
@@ -88,7 +87,7 @@ pub(crate) fn look(
         packets: report.input.packets,
         passed_over,
         no_result: NoResult::new(&report.dropped()),
-        errors_by_flow: plan.rules.as_ref().is_some_and(Rules::ask_state),
+        errors_by_flow: plan.config.decode.errors_by_flow,
         filtered: shown.view.counts(),
         first_ns: report.input.first_ns,
         last_ns: report.input.last_ns,

@@ -151,7 +151,8 @@ impl<'a> Plan<'a> {
         let Planned { layout, source, why } = layout::plan(arguments, &inputs, options)?;
         let mut config = engine_config(arguments, layout)?;
         // Rules that ask for states process an ICMP error with the flow that it concerns.
-        config.decode = config.decode.with_errors_by_flow(rules.as_ref().is_some_and(Rules::ask_state));
+        let errors_by_flow = config.decode.errors_by_flow || rules.as_ref().is_some_and(Rules::ask_state);
+        config.decode = config.decode.with_errors_by_flow(errors_by_flow);
         let policy = policy(arguments, &config)?;
         let order = policy.order();
         let selection = Selection::of(arguments, &source.paths())?;

@@ -88,7 +88,8 @@ fn captured(
             .map_err(|error| Failure::Usage(error.to_string()))
     });
     let matcher = matcher.transpose()?;
-    let options = arguments.decoding.options()?.with_errors_by_flow(matcher.is_some());
+    let options = arguments.decoding.options()?;
+    let options = options.with_errors_by_flow(options.errors_by_flow || matcher.is_some());
     let mut source = CaptureSet::open(&[Input::from_argument(path)], SetOptions::default())?;
     let mut connections: BTreeMap<FlowKey, Connection> = BTreeMap::new();
     let mut batch = PacketBatch::new();
