@@ -15,7 +15,8 @@ use crate::service::Service;
 /// meaning of Suricata's EVE log.
 ///
 /// Bytes are those of frames, and `age` is the difference of whole seconds. `flow_id` is derived
-/// from the flow's key and the record's start. Fields of application protocols become the objects
+/// from the flow's key and the record's start. A flow that begins with a DNS response is of the
+/// resolver's client, as for Suricata. Fields of application protocols become the objects
 /// `tls`, `dns`, `http`, `quic` and `ssh` of the flow event, and `app_proto`, as does the label.
 #[derive(Debug)]
 pub struct EveWriter<W> {
@@ -27,6 +28,9 @@ pub struct EveWriter<W> {
     label: Option<usize>,
     community_id: Option<usize>,
 }
+
+/// The port of DNS.
+const DNS: u16 = 53;
 
 /// The columns of a protocol's name and of the Community ID.
 const LABEL: &str = "l7_protocol";
@@ -58,7 +62,7 @@ const PLACES: [EvePlace; 19] = [
 ];
 
 /// Labels, and the names of their protocols in Suricata. It has no others.
-const APP_PROTOCOLS: [(&str, &str); 35] = [
+const APP_PROTOCOLS: [(&str, &str); 37] = [
     ("bittorrent-dht", "bittorrent-dht"),
     ("dcerpc", "dcerpc"),
     ("dcerpc-udp", "dcerpc"),
@@ -78,6 +82,8 @@ const APP_PROTOCOLS: [(&str, &str); 35] = [
     ("ldap", "ldap"),
     ("mdns", "mdns"),
     ("modbus", "modbus"),
+    ("nfs", "nfs"),
+    ("xmpp", "jabber"),
     ("mqtt", "mqtt"),
     ("ntp", "ntp"),
     ("pop3", "pop3"),
@@ -133,12 +139,16 @@ impl EveWriter<()> {
 impl<W: Write + Send> RecordWriter for EveWriter<W> {
     fn write(&mut self, row: &Row) -> io::Result<()> {
         let record = self.flow.read(row);
+        let label = self
+            .label
+            .and_then(|index| app_protocol(&record, &row.value(index).text().unwrap_or_default()));
+        let app = Service::of_row(&self.services, row).map(|service| service.suricata).or(label);
+        let is_response = app == Some("dns") && record.source_port == DNS && record.destination_port != DNS;
+        let is_open = !matches!(record.direction, "syn" | "syn_ack");
+        let record = if is_response && is_open { record.reversed() } else { record };
         let mut event = event(row, &record);
-        let label = self.label.map(|index| row.value(index));
-        if let Some(service) = Service::of_row(&self.services, row) {
-            event["app_proto"] = service.suricata.into();
-        } else if let Some(label) = label {
-            event["app_proto"] = app_protocol(&record, &label.text().unwrap_or_default());
+        if let Some(app) = app {
+            event["app_proto"] = app.into();
         }
         if let Some(id) = self.community_id.and_then(|index| row.value(index).text()) {
             event["community_id"] = id.into();
@@ -155,13 +165,13 @@ impl<W: Write + Send> RecordWriter for EveWriter<W> {
     }
 }
 
-/// Returns Suricata's name for the protocol with a label; `failed` for another one, and `null` for
+/// Returns Suricata's name for the protocol with a label; `failed` for another one, and `None` for
 /// a flow without payload.
-fn app_protocol(record: &Flow, label: &str) -> Json {
+fn app_protocol(record: &Flow, label: &str) -> Option<&'static str> {
     const HEADER_BYTES: u64 = 28;
     const PSH: u16 = 8;
     if let Some((_, name)) = APP_PROTOCOLS.iter().find(|(name, _)| *name == label) {
-        return (*name).into();
+        return Some(name);
     }
     let has_payload = match record.protocol {
         6 => (record.tcp_flags | record.reverse_tcp_flags) & PSH != 0,
@@ -171,7 +181,7 @@ fn app_protocol(record: &Flow, label: &str) -> Json {
         }
         _ => false,
     };
-    if has_payload { "failed".into() } else { Json::Null }
+    has_payload.then_some("failed")
 }
 
 /// Adds an additional field to an event, if it has a value.
@@ -326,17 +336,21 @@ fn event(row: &Row, record: &Flow) -> Json {
             event["response_icmp_code"] = 0.into();
         }
     }
+    if let Some(spi) = record.spi {
+        event["spi"] = spi.into();
+    }
     if record.protocol == 6 {
         event["tcp"] = tcp(record, tcp_state);
     }
     event
 }
 
-/// Returns the states of the connection of TCP and of the flow. Of the former only those are told
-/// apart that flags and the end of the record show.
+/// Returns the states of the connection of TCP and of the flow, in Suricata's terms: the state of the
+/// server after its own FIN, and after the client's.
 fn states(record: &Flow) -> (&'static str, &'static str) {
     const FIN: u16 = 1;
     const SYN: u16 = 2;
+    const RST: u16 = 4;
     const ACK: u16 = 16;
     let (there, back) = (record.tcp_flags, record.reverse_tcp_flags);
     match record.end_reason {
@@ -344,12 +358,20 @@ fn states(record: &Flow) -> (&'static str, &'static str) {
             let is_answered = record.packets > 0 && record.reverse_packets > 0;
             ("", if is_answered { "established" } else { "new" })
         }
-        "fin" | "reset" => ("closed", "closed"),
+        "reset" => ("closed", "closed"),
+        // An unacknowledged FIN is the second one.
+        "fin" if (there | back) & RST == 0 => match record.open_fin {
+            "destination" => ("last_ack", "closed"),
+            "source" => ("time_wait", "closed"),
+            "both" => ("closing", "established"),
+            _ => ("closed", "closed"),
+        },
+        "fin" => ("closed", "closed"),
         _ if there & SYN != 0 && back == 0 => ("syn_sent", "new"),
         _ if there & SYN != 0 && back & SYN != 0 && there & ACK == 0 => ("syn_recv", "new"),
-        _ if there & back & FIN != 0 => ("last_ack", "closed"),
-        _ if there & FIN != 0 => ("fin_wait1", "established"),
-        _ if back & FIN != 0 => ("close_wait", "established"),
+        _ if there & FIN != 0 => ("close_wait", "established"),
+        _ if back & FIN != 0 && record.open_fin.is_empty() => ("fin_wait2", "established"),
+        _ if back & FIN != 0 => ("fin_wait1", "established"),
         _ => ("established", "established"),
     }
 }

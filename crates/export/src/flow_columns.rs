@@ -77,13 +77,40 @@ flow! {
     icmp_code: Option<u8> = "icmp_code" optional,
     vlan: Option<u16> = "vlan" optional,
     customer_vlan: Option<u16> = "customer_vlan" optional,
+    direction: &'static str = "direction" word,
     end_reason: &'static str = "end_reason" word,
+    spi: Option<u32> = "spi" optional,
+    open_fin: &'static str = "open_fin" word,
 }
 
 impl Flow {
     /// Returns type and code of the first ICMP message.
     pub(crate) fn icmp(&self) -> Option<[u8; 2]> {
         Some([self.icmp_type?, self.icmp_code?])
+    }
+
+    /// Returns the record with its two ends exchanged.
+    pub(crate) fn reversed(self) -> Self {
+        Self {
+            source: self.destination,
+            destination: self.source,
+            source_port: self.destination_port,
+            destination_port: self.source_port,
+            packets: self.reverse_packets,
+            bytes: self.reverse_bytes,
+            ip_bytes: self.reverse_ip_bytes,
+            reverse_packets: self.packets,
+            reverse_bytes: self.bytes,
+            reverse_ip_bytes: self.ip_bytes,
+            tcp_flags: self.reverse_tcp_flags,
+            reverse_tcp_flags: self.tcp_flags,
+            open_fin: match self.open_fin {
+                "source" => "destination",
+                "destination" => "source",
+                other => other,
+            },
+            ..self
+        }
     }
 }
 

@@ -144,13 +144,31 @@ fn an_event_of_eve_has_the_values_that_suricata_writes() {
         (0x02, 0, "end", ["syn_sent", "new"]),
         (0x02, 0x12, "end", ["syn_recv", "new"]),
         (0x1A, 0x12, "end", ["established", "established"]),
-        (0x1B, 0x1A, "idle_timeout", ["fin_wait1", "established"]),
-        (0x1B, 0x1B, "end", ["last_ack", "closed"]),
+        (0x1B, 0x1A, "idle_timeout", ["close_wait", "established"]),
+        (0x1A, 0x1B, "idle_timeout", ["fin_wait2", "established"]),
         (0x1B, 0x1B, "fin", ["closed", "closed"]),
         (0x02, 0x14, "reset", ["closed", "closed"]),
     ] {
         assert_eq!(tcp(there, back, end), (states[0].into(), states[1].into()), "{there:x} {back:x} {end}");
     }
+    for (open_fin, state) in [("source", "time_wait"), ("destination", "last_ack"), ("both", "closing")] {
+        let fin = [
+            ("protocol", number(6)),
+            ("end_reason", Value::Word("fin")),
+            ("open_fin", Value::Word(open_fin)),
+        ];
+        assert_eq!(event(&fin)["tcp"]["state"], state, "{open_fin}");
+    }
+    let response = [
+        ("dns_query", text("a")),
+        ("source_port", number(53)),
+        ("destination_port", number(4000)),
+        ("packets", number(2)),
+        ("direction", Value::Word("first_packet")),
+    ];
+    let response = event(&response);
+    assert_eq!((&response["src_port"], &response["flow"]["pkts_toclient"]), (&4000.into(), &2.into()));
+    assert_eq!(event(&[("protocol", number(50)), ("spi", number(123))])["spi"], 123);
 }
 
 #[test]
