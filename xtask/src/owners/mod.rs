@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "the result of the verb")]
 
 mod suricata;
+mod tshark;
 mod zeek;
 
 use std::collections::BTreeMap;
@@ -19,8 +20,11 @@ use crate::program::debug_command;
 /// conn.log of the capture NAME without its last part: state, history and bytes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    #[arg(required = true)]
+    #[arg(required_unless_present = "analysed")]
     folders: Vec<PathBuf>,
+    /// A folder of captures, or one: compares with tcp.analysis of tshark by direction; repeatable.
+    #[arg(long = "tshark", value_name = "FOLDER")]
+    analysed: Vec<PathBuf>,
     /// Instead of a build in the dev profile.
     #[arg(long)]
     flowloom: Option<PathBuf>,
@@ -28,7 +32,7 @@ pub(crate) struct Options {
 
 /// Runs the comparison that fits each folder. Fails if a share is below its goal.
 pub(crate) fn run(root: &Path, options: Options) -> Result<ExitCode> {
-    let Options { folders, flowloom: program } = options;
+    let Options { folders, analysed, flowloom: program } = options;
     let program = program.map_or_else(|| debug_command(root), Ok)?;
     let mut has_failed = false;
     for folder in &folders {
@@ -40,6 +44,11 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<ExitCode> {
         }
         let scores = zeek::compare(&program, folder)?;
         ensure!(scores.rows > 0, "{} has no baselines", folder.display());
+        has_failed |= !scores.print(folder);
+    }
+    for folder in &analysed {
+        let scores = tshark::compare(&program, folder)?;
+        ensure!(scores.rows > 0, "{} has no directions of TCP", folder.display());
         has_failed |= !scores.print(folder);
     }
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })

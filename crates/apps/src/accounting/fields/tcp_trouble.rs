@@ -182,6 +182,14 @@ impl Side {
     }
 }
 
+/// Returns whether a header without payload is longer than its packet, of which all bytes are there.
+/// Wireshark does not analyse such a segment.
+fn has_bad_header(packet: &PacketView<'_>) -> bool {
+    let (at, end) = (packet.headers.transport_offset as usize, packet.headers.payload_offset as usize);
+    let words = packet.bytes.get(at + 12).map_or(5, |byte| usize::from(byte >> 4));
+    packet.wire_bytes as usize <= packet.bytes.len() && at + words * 4 > end
+}
+
 const fn column(name: &'static str, description: &'static str) -> Column {
     Column::new(name, Kind::Packets, description).in_group(Group::Tcp)
 }
@@ -222,6 +230,9 @@ impl Fields for TcpTrouble {
     fn on_packet(&mut self, packet: &PacketView<'_>, _store: &FieldStore) {
         let headers = &packet.headers;
         if headers.key.protocol() != TCP || headers.later_fragment {
+            return;
+        }
+        if headers.payload_bytes == 0 && has_bad_header(packet) {
             return;
         }
         let Some(segment) = Segment::of(packet) else { return };

@@ -1,5 +1,6 @@
 //! Compares fields with a simple computation over a list of packets.
 
+use flowloom_packet::{DecodeOptions, LinkType, decode};
 use proptest::prelude::*;
 
 use super::*;
@@ -242,6 +243,24 @@ fn probes_and_duplicate_acknowledgements_are_no_retransmissions() {
     let closing = Sent { window: 0, ..there(ACK, 101, 1) };
     let ends = Sent { window: 0, ..there(FIN | ACK, 101, 1) };
     assert_eq!(with(&[closing, closing, ends]), [0, 0, 0, 0, 2, 0]);
+}
+
+#[test]
+fn a_segment_whose_header_is_longer_than_its_packet_is_not_analysed() {
+    let count = |words: u8| {
+        let mut fields = TcpTrouble::default();
+        each(&[there(SYN, 1, 0), there(SYN, 1, 0)], |view| {
+            let mut bytes = view.bytes.to_vec();
+            bytes[view.headers.transport_offset as usize + 12] = words << 4;
+            let headers = decode(LinkType::RAW, &bytes, DecodeOptions::default()).unwrap();
+            let view = PacketView::new(&bytes, headers, view.time_ns, view.wire_bytes);
+            fields.on_packet(&view, &FieldStore::default());
+        });
+        let mut values = Vec::new();
+        fields.values(Direction::LowToHigh, &mut values);
+        values == shown::<TcpTrouble>(&[])
+    };
+    assert!(count(15) && !count(5));
 }
 
 /// State, history, bytes of source and destination, missed bytes, and the originator.
