@@ -77,14 +77,17 @@ table. Where `--memory` (by default what is free) does not suffice for them, the
 * Fields of TCP come from the first bytes of each direction, at most 4,096, in sequence. Segments may arrive up to 64 KiB before
   the missing ones. Without a SYN a direction begins at its first data, or at earlier data among its next three segments. If the
   first bytes were not captured, as in the records after an active timeout, the fields are empty.
-* The ClientHello of QUIC (versions 1 and 2, drafts from 23 on) comes from the first 4,096 bytes of handshake data in at most
-  16 datagrams with long headers per flow. A ClientHello whose first bytes are missing leaves the fields empty.
+* The ClientHello of QUIC (versions 1 and 2, drafts from 21 on, T050, T051, mvfst) comes from the first 4,096 bytes of handshake
+  data in at most 16 datagrams with long headers per flow. A ClientHello whose first bytes are missing leaves the fields empty.
 * Flowloom does not read handshakes inside another protocol (STARTTLS, a proxy), DTLS, an encrypted ClientHello, or HTTP/2.
 * The text of `tls`, `dns`, `http`, `quic` and `ssh` is what the hosts sent: printable ASCII, at most 255 bytes; the lists of `dns`
   have at most 4,096. `\\xNN` stands for any other byte and `\\\\` for a backslash. DNS names have their presentation format:
   `\\DDD` for a byte, `\\.` for a dot in a label.
 * A text that a limit, the end of the captured bytes or the end of the record cut off ends with `…`, which no other text contains.
   `…` alone stands where nothing of the value is known.
+* Cells of CSV hold the values as they are. A spreadsheet may take a text that begins with `=`, `+`, `-` or `@` for a formula, so
+  import such columns as text: changed cells would no longer be what the hosts sent, and other readers could not tell.
+* `--by-file` adds the column `file`. Captures are then not read in several places at once.
 * IPFIX has no elements for the columns marked `–`, and NetFlow v9 has none for any of them. EVE nests the fields in the flow
   event under Suricata's names. Zeek's `conn.log` always has the fields of `conn` and derives its `service` from those of payload
   or from the label. It leaves `local_orig`, `local_resp` and `tunnel_parents` unset; in `merge` and `bridge`, which have no

@@ -532,6 +532,9 @@ impl Out {
     fn writer(&mut self, plan: &RecordPlan) -> io::Result<&mut dyn RecordWriter> {
         if let Self::Waiting(opened) = self {
             *self = Self::begin(opened.take().ok_or_else(is_closed)?, plan)?;
+            if let (Self::Records(out), Some(sampling)) = (&mut *self, plan.sampling) {
+                out.write_sampling(sampling.one_of())?;
+            }
         }
         match self {
             Self::Records(out) => Ok(&mut **out),

@@ -7,6 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use flowloom::apps::EndedFlow;
 use flowloom::flow_key::FlowKey;
 use flowloom::record::{Column, Group, GroupSet, Kind, Row, Schema, SchemaColumn, Value};
+use flowloom::traffic::sample::Sampling;
 use flowloom_export::RecordFilter;
 
 use crate::flow_file::Format;
@@ -38,14 +39,17 @@ impl FromStr for FieldGroups {
     /// Parses a list of names, or `all`.
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "all" {
-            // What only Zeek's log has a place for is asked for by name.
-            let conn: GroupSet = [Group::Conn].into_iter().collect();
-            return Ok(Self { groups: GroupSet::FIELDS.intersection(conn.complement()), is_all: true });
+            // What only Zeek's log has a place for is asked for by name, and so is the file, for
+            // which captures are read otherwise.
+            let others: GroupSet = [Group::Conn, Group::File].into_iter().collect();
+            return Ok(Self { groups: GroupSet::FIELDS.intersection(others.complement()), is_all: true });
         }
         let named = |name: &str| match name.trim() {
+            "file" => Err(String::from("the column `file` is added by --by-file")),
             "l7" => Ok(Group::Label),
             name => Group::field(name).ok_or_else(|| {
-                let names = Group::FIELDS.map(Group::name).join(", ");
+                let names = Group::FIELDS.into_iter().filter(|group| *group != Group::File);
+                let names = names.map(Group::name).collect::<Vec<_>>().join(", ");
                 format!("unknown group of fields '{name}'\n  use {names}, l7, or `all`")
             }),
         };
@@ -58,6 +62,14 @@ impl FieldGroups {
     /// Returns the groups.
     pub(crate) fn groups(self) -> GroupSet {
         self.groups
+    }
+
+    /// Adds the file of the first packet, if asked for.
+    pub(crate) fn with_file(mut self, is_asked: bool) -> Self {
+        if is_asked {
+            self.groups.insert(Group::File);
+        }
+        self
     }
 
     /// Returns whether the user typed `all`.
@@ -91,6 +103,8 @@ pub(crate) struct RecordPlan {
     filter: Option<RecordFilter>,
     /// The columns to write as dates.
     dates: Vec<usize>,
+    /// Which packets the records count.
+    pub(crate) sampling: Option<Sampling>,
 }
 
 impl RecordPlan {
@@ -143,7 +157,7 @@ impl RecordPlan {
             RecordFilter::parse(text, &schema).map_err(|error| format!("--where: {error}"))
         };
         let filter = filter.map(parse).transpose()?;
-        Ok(Self { schema, columns, asked, absent, filter, dates: Vec::new() })
+        Ok(Self { schema, columns, asked, absent, filter, dates: Vec::new(), sampling: None })
     }
 
     /// Writes times as dates: text that only formats of text have.

@@ -37,6 +37,47 @@ fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
 }
 
 #[test]
+fn records_name_the_capture_of_their_first_packet() {
+    let folder = Folder::new();
+    let frames = |hosts: &[u8]| hosts.iter().map(|host| udp_frame((*host).into())).collect::<Vec<_>>();
+    let one = folder.write("one.pcap", &capture(&frames(&[1, 2])));
+    let two = folder.write("two.pcap", &capture(&frames(&[3, 1, 4])));
+    let flows = folder.path("flows.jsonl");
+    for layout in LAYOUTS {
+        for order in [&[][..], &["--concat"]] {
+            replay(&[&[&one, &two, "--by-file", "--flows", &flows][..], layout, order].concat());
+            let text = std::fs::read_to_string(&flows).unwrap();
+            let mut files: Vec<_> = text
+                .lines()
+                .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["file"].clone())
+                .collect();
+            files.sort_by_key(ToString::to_string);
+            let expected = [&one, &one, &two, &two].map(|path| serde_json::Value::from(path.as_str()));
+            assert_eq!(files, expected, "{layout:?} {order:?}");
+        }
+    }
+    flowloom(["replay", &one, "--flows", &flows, "--fields", "file"]).ends(2).says(&["--by-file"]);
+}
+
+#[test]
+fn sampled_packets_are_counted_and_say_what_they_stand_for() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let packets = number(&replay(&[&trace]), "packets");
+    let mut digests = Vec::new();
+    for layout in LAYOUTS {
+        let document = replay(&[&[trace.as_str(), "--sample", "1/10", "--verify"], layout].concat());
+        let sampling = &document["sampling"];
+        assert_eq!((number(sampling, "one_of"), number(sampling, "packets")), (10, packets.div_ceil(10)));
+        assert_eq!(number(&document, "packets"), packets);
+        assert_eq!(number(&document["not_tracked"], "not_sampled"), packets - packets.div_ceil(10));
+        digests.push(document["digest"].clone());
+    }
+    digests.dedup();
+    assert_eq!(digests.len(), 1);
+}
+
+#[test]
 fn losses_of_interfaces_stand_in_reports_and_records() {
     let folder = Folder::new();
     let mut file = pcapng_header(&[1, 1]);

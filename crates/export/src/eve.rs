@@ -345,8 +345,8 @@ fn event(row: &Row, record: &Flow) -> Json {
     event
 }
 
-/// Returns the states of the connection of TCP and of the flow, in Suricata's terms: the state of the
-/// server after its own FIN, and after the client's.
+/// Returns the states of the connection of TCP and of the flow, in Suricata's terms: the state of
+/// the server after its own FIN, and after the client's.
 fn states(record: &Flow) -> (&'static str, &'static str) {
     const FIN: u16 = 1;
     const SYN: u16 = 2;
@@ -358,7 +358,6 @@ fn states(record: &Flow) -> (&'static str, &'static str) {
             let is_answered = record.packets > 0 && record.reverse_packets > 0;
             ("", if is_answered { "established" } else { "new" })
         }
-        "reset" => ("closed", "closed"),
         // An unacknowledged FIN is the second one.
         "fin" if (there | back) & RST == 0 => match record.open_fin {
             "destination" => ("last_ack", "closed"),
@@ -366,7 +365,7 @@ fn states(record: &Flow) -> (&'static str, &'static str) {
             "both" => ("closing", "established"),
             _ => ("closed", "closed"),
         },
-        "fin" => ("closed", "closed"),
+        "reset" | "fin" => ("closed", "closed"),
         _ if there & SYN != 0 && back == 0 => ("syn_sent", "new"),
         _ if there & SYN != 0 && back & SYN != 0 && there & ACK == 0 => ("syn_recv", "new"),
         _ if there & FIN != 0 => ("close_wait", "established"),

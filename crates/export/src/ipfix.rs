@@ -44,6 +44,13 @@ const LOSSES: u16 = 258;
 /// `interfaceName`, `ignoredPacketTotalCount`.
 const LOSS_ELEMENTS: [[u16; 2]; 3] = [[10, 4], [82, u16::MAX], [164, 8]];
 
+/// The number of the options template for sampling.
+const SAMPLING: u16 = 259;
+/// Its elements with their lengths, of which the first is the scope: `observationDomainId`, and
+/// `samplingInterval` and `samplingAlgorithm`, which collectors read; `selectorAlgorithm`,
+/// `samplingPacketInterval` and `samplingPacketSpace`, which replace them [RFC 5477 §8.2].
+const SAMPLING_ELEMENTS: [[u16; 2]; 6] = [[149, 4], [34, 4], [35, 1], [304, 2], [305, 4], [306, 4]];
+
 /// The precision of the records' times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -303,6 +310,26 @@ impl<W: MessageSink + Send> RecordWriter for IpfixWriter<W> {
             self.option_records += 1;
         }
         Ok(())
+    }
+
+    /// Deterministic and systematic count-based sampling both have the number 1.
+    fn write_sampling(&mut self, one_of: u32) -> io::Result<()> {
+        // The template and the record with their sets have 61 bytes.
+        if self.message.len() + 61 > self.message_bytes_max {
+            self.flush_message()?;
+        }
+        self.open_set(OPTIONS_TEMPLATE_SET);
+        for word in [SAMPLING, 6, 1].iter().chain(SAMPLING_ELEMENTS.as_flattened()) {
+            self.put(&word.to_be_bytes());
+        }
+        self.open_set(SAMPLING);
+        self.put(&[0; 4]);
+        self.put(&one_of.to_be_bytes());
+        self.put(&[1, 0, 1]);
+        self.put(&1_u32.to_be_bytes());
+        self.put(&one_of.saturating_sub(1).to_be_bytes());
+        self.option_records += 1;
+        self.flush_message()
     }
 }
 

@@ -110,6 +110,16 @@ pub trait RecordWriter: Send {
         Ok(())
     }
 
+    /// Writes that one of so many packets was sampled, before the first record, if the format can
+    /// hold it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the file or the collector.
+    fn write_sampling(&mut self, _one_of: u32) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Writes the data that follow the last record.
     ///
     /// # Errors

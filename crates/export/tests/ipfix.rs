@@ -213,6 +213,31 @@ fn a_file_without_records_has_its_templates() {
 }
 
 #[test]
+fn sampling_is_a_record_of_options_before_all_others() {
+    let key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
+    let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::IdleTimeout).row();
+    let mut writer = IpfixWriter::new(Vec::new(), 0, &columns());
+    writer.write_sampling(100).unwrap();
+    writer.write(&record).unwrap();
+    let file = writer.finish().unwrap();
+    let length = usize::from(u16::from_be_bytes([file[2], file[3]]));
+    let mut parser = NetflowParser::default();
+    let first = parser.parse_bytes(&file[..length]);
+    let [NetflowPacket::IPFix(message)] = &first.packets[..] else { panic!("{first:?}") };
+    let [.., FlowSetBody::OptionsData(data)] =
+        &message.flowsets.iter().map(|set| set.body.clone()).collect::<Vec<_>>()[..]
+    else {
+        panic!("{message:?}")
+    };
+    let values: Vec<_> = data.fields[0].iter().map(|(_, value)| wire(value)).collect();
+    let four = |number: u32| number.to_be_bytes().to_vec();
+    assert_eq!(values, [four(0), four(100), vec![1], vec![0, 1], four(1), four(99)]);
+    let second = parser.parse_bytes(&file[length..]);
+    let [NetflowPacket::IPFix(message)] = &second.packets[..] else { panic!("{second:?}") };
+    assert_eq!(message.header.sequence_number, 1, "the record of options counts");
+}
+
+#[test]
 fn losses_of_interfaces_are_records_of_options() {
     let key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
     let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::IdleTimeout).row();

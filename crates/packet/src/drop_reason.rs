@@ -88,6 +88,8 @@ reasons! {
     InterfaceDropped = "interface_dropped";
     /// A copy of a packet shortly before it, which a source dropped on request.
     Duplicate = "duplicate";
+    /// A packet that sampling passed over.
+    NotSampled = "not_sampled";
 }
 
 impl std::fmt::Display for DropReason {
@@ -135,6 +137,7 @@ impl DropReason {
                 | Self::InterfaceFull
                 | Self::InterfaceDropped
                 | Self::Duplicate
+                | Self::NotSampled
         )
     }
 }

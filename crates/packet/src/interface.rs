@@ -1,20 +1,21 @@
 //! Names of interfaces, as small numbers that packets carry.
 //!
 //! A process has one list of names, so that a number means the same name in every capture, on every
-//! thread and in every part of a file. The list only grows, up to 65,535 names.
+//! thread and in every part of a file. The list only grows, up to 1,048,575 names.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Number of names in a part of the list.
 const PART: usize = 256;
+const PARTS: usize = (1 << InterfaceName::BITS) / PART;
 
 type Part = [OnceLock<&'static str>; PART];
 
 /// The numbers that are given, by name.
-static NUMBERS: Mutex<BTreeMap<&'static str, u16>> = Mutex::new(BTreeMap::new());
+static NUMBERS: Mutex<BTreeMap<&'static str, u32>> = Mutex::new(BTreeMap::new());
 /// The names by number. A part is allocated with its first name.
-static NAMES: [OnceLock<Box<Part>>; PART] = [const { OnceLock::new() }; PART];
+static NAMES: [OnceLock<Box<Part>>; PARTS] = [const { OnceLock::new() }; PARTS];
 
 /// The name of the interface that captured a packet, as its number in the list of this process.
 ///
@@ -29,11 +30,14 @@ static NAMES: [OnceLock<Box<Part>>; PART] = [const { OnceLock::new() }; PART];
 /// assert_eq!(InterfaceName::UNKNOWN.as_str(), None);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct InterfaceName(pub u16);
+pub struct InterfaceName(pub u32);
 
 impl InterfaceName {
     /// The interface of a packet whose source names none.
     pub const UNKNOWN: Self = Self(0);
+
+    /// Bits of the largest number.
+    pub const BITS: u32 = 20;
 
     /// Maximum length of a name, in bytes.
     pub const BYTES_MAX: usize = 255;
@@ -53,9 +57,12 @@ impl InterfaceName {
         if let Some(&number) = numbers.get(name) {
             return Self(number);
         }
-        let Ok(number) = u16::try_from(numbers.len() + 1) else { return Self::UNKNOWN };
+        let number = u32::try_from(numbers.len() + 1).unwrap_or(u32::MAX);
+        if number >> Self::BITS != 0 {
+            return Self::UNKNOWN;
+        }
         let name: &'static str = Box::leak(name.into());
-        let (part, place) = (usize::from(number) / PART, usize::from(number) % PART);
+        let (part, place) = (number as usize / PART, number as usize % PART);
         let names = NAMES[part].get_or_init(|| Box::new([const { OnceLock::new() }; PART]));
         names[place].get_or_init(|| name);
         numbers.insert(name, number);
@@ -65,8 +72,8 @@ impl InterfaceName {
     /// Returns the name, without a lock. `None` if it is unknown.
     #[must_use]
     pub fn as_str(self) -> Option<&'static str> {
-        let (part, place) = (usize::from(self.0) / PART, usize::from(self.0) % PART);
-        NAMES[part].get()?[place].get().copied()
+        let (part, place) = (self.0 as usize / PART, self.0 as usize % PART);
+        NAMES.get(part)?.get()?[place].get().copied()
     }
 }
 
@@ -93,6 +100,10 @@ mod tests {
         let long = "x".repeat(InterfaceName::BYTES_MAX + 1);
         assert_eq!([InterfaceName::of(""), InterfaceName::of(&long)], [InterfaceName::UNKNOWN; 2]);
         assert_eq!(InterfaceName::of(&long[1..]).as_str(), Some(&long[1..]));
-        assert_eq!(InterfaceName(u16::MAX).as_str(), None, "a number that was not given");
+        assert_eq!(
+            [u32::MAX, 1_000_000].map(|number| InterfaceName(number).as_str()),
+            [None; 2],
+            "a number that was not given"
+        );
     }
 }

@@ -33,6 +33,8 @@ pub enum Group {
     Splt,
     /// VLAN tags, by direction.
     Vlan,
+    /// The capture of the first packet.
+    File,
     /// Times of the handshake of TCP.
     Handshake,
     /// Trouble of TCP.
@@ -56,11 +58,12 @@ pub enum Group {
 impl Group {
     /// The groups of additional fields, which are kept and shown on request, in the order of their
     /// columns.
-    pub const FIELDS: [Self; 13] = [
+    pub const FIELDS: [Self; 14] = [
         Self::Sizes,
         Self::Gaps,
         Self::Splt,
         Self::Vlan,
+        Self::File,
         Self::Handshake,
         Self::Tcp,
         Self::Rtt,
@@ -86,6 +89,7 @@ impl Group {
             Self::Gaps => "gaps",
             Self::Splt => "splt",
             Self::Vlan => "vlan",
+            Self::File => "file",
             Self::Handshake => "handshake",
             Self::Tcp => "tcp",
             Self::Rtt => "rtt",

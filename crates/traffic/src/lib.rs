@@ -54,6 +54,7 @@ pub mod dedup;
 pub mod defrag;
 #[cfg(feature = "live")]
 pub mod live;
+pub mod sample;
 pub mod synth;
 pub mod write;
 

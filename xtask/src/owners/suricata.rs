@@ -100,7 +100,9 @@ pub(crate) fn compare(program: &Path, folder: &Path) -> Result<[usize; 2]> {
                 counts[1] += 1;
                 let apart: BTreeSet<_> =
                     matching.iter().flat_map(|event| differing(fields, event).1).collect();
-                apart.into_iter().for_each(|reason| *reasons.entry(reason).or_default() += 1);
+                for reason in apart {
+                    *reasons.entry(reason).or_default() += 1;
+                }
                 continue;
             }
             let nearest = all.iter().map(|event| differing(fields, event).0).min_by_key(Vec::len);

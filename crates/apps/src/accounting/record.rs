@@ -79,7 +79,7 @@ pub struct AccountingRecord {
     pub icmp_identifier: Option<u16>,
     /// The security parameters index of ESP, if it divides flows.
     pub spi: Option<u32>,
-    /// The end whose FIN nobody had acknowledged: `source`, `destination` or `both`.
+    /// The end whose FIN has no acknowledgement: `source`, `destination` or `both`.
     pub open_fin: Option<&'static str>,
     /// VLAN IDs, the outer one first. Unknown for more than two tags and for tunnels.
     pub vlans: [Option<u16>; 2],

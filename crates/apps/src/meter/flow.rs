@@ -6,8 +6,8 @@ use flowloom_record::{Column, Group, GroupSet, Schema, Value};
 
 use crate::RecordState;
 use crate::accounting::fields::{
-    ApplicationFields, Conn, Fields, FirstPackets, Handshake, PacketGaps, PacketSizes, PayloadRtt,
-    TcpTrouble, VlanTags, digest,
+    ApplicationFields, Conn, Fields, FileName, FirstPackets, Handshake, PacketGaps, PacketSizes,
+    PayloadRtt, TcpTrouble, VlanTags, digest,
 };
 use crate::accounting::{Accounted, AccountingRecord};
 use crate::firewall::FirewallFlow;
@@ -19,14 +19,14 @@ pub(super) trait Part: Fields {
 }
 
 /// Fields of all packets.
-pub(super) type Statistics = (PacketSizes, (PacketGaps, (FirstPackets, VlanTags)));
+pub(super) type Statistics = (PacketSizes, (PacketGaps, (FirstPackets, (VlanTags, FileName))));
 /// Fields of the packets of TCP.
 pub(super) type Transport = (Handshake, (TcpTrouble, PayloadRtt));
 /// Fields from payload.
 pub(super) type Payload = ApplicationFields;
 
 impl Part for Statistics {
-    const GROUPS: GroupSet = set(&[Group::Sizes, Group::Gaps, Group::Splt, Group::Vlan]);
+    const GROUPS: GroupSet = set(&[Group::Sizes, Group::Gaps, Group::Splt, Group::Vlan, Group::File]);
 }
 
 impl Part for Transport {

@@ -10,6 +10,7 @@ use flowloom::engine::Pace;
 use flowloom::scheduler::placement::adaptive::Threshold;
 use flowloom::tcb_cache::Policy;
 use flowloom::traffic::dedup::DedupWindow;
+use flowloom::traffic::sample::Sampling;
 
 use crate::part_file::PartNumber;
 use crate::record_view::{Columns, FieldGroups, Where};
@@ -183,6 +184,11 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "WINDOW", value_parser = parse::from_str::<DedupWindow>, conflicts_with_all = ["save_part", "fragments", "bytes"])]
     pub(crate) dedup: Option<DedupWindow>,
 
+    /// Take the first of every N packets that the other options leave, and count the others; the
+    /// counts of records are those of the sampled packets, and the report says what they stand for
+    #[arg(long, value_name = "1/N", value_parser = parse::from_str::<Sampling>, conflicts_with_all = ["save_part", "fragments", "bytes", "defrag"])]
+    pub(crate) sample: Option<Sampling>,
+
     /// Speed: max, x1 (as recorded), x10, or packets per second
     #[arg(long, value_name = "PACE", default_value = "max", value_parser = parse::pace)]
     pub(crate) speed: Pace,
@@ -245,7 +251,8 @@ pub(crate) struct Replay {
 
     /// Write a record of each flow when it ends: to a file (.csv, .jsonl, .ipfix, .nf9, .parquet,
     /// .arrows, .log for Zeek's conn.log, .eve; .gz and .zst compress), to - for standard output,
-    /// or to a collector: ipfix://HOST:PORT, ipfix+tcp://HOST:PORT or netflow9://HOST:PORT
+    /// or to a collector: ipfix://HOST:PORT, ipfix+tcp://HOST:PORT or netflow9://HOST:PORT. Texts
+    /// of CSV are what hosts sent: a spreadsheet may run one that begins with = + - or @
     #[arg(long, alias = "collector", value_name = "TO")]
     pub(crate) flows: Option<PathBuf>,
 
@@ -269,6 +276,10 @@ pub(crate) struct Replay {
     /// tls, dns, http, quic and ssh; Zeek derives the service from them
     #[arg(long, value_name = "GROUPS", value_parser = parse::from_str::<FieldGroups>, requires = "flows")]
     pub(crate) fields: Option<FieldGroups>,
+
+    /// Add the column `file` to --flows: the capture that a flow's first packet was read from
+    #[arg(long, requires = "flows", conflicts_with_all = ["iface", "rules", "save_part"])]
+    pub(crate) by_file: bool,
 
     /// Write only the records of --flows that match, for example 'protocol == tcp and bytes > 1M';
     /// docs/selecting.md lists names and operators

@@ -22,8 +22,8 @@ mod figures;
 
 pub(crate) use super::l7::{L7Figures, ProtocolFigures};
 pub(crate) use figures::{
-    InputFigures, RunFigures, SearchFigures, ShardedFigures, TableFigures, TcbCacheFigures, VerifyFigures,
-    WorkerFigures, WrittenFigures,
+    InputFigures, RunFigures, SamplingFigures, SearchFigures, ShardedFigures, TableFigures, TcbCacheFigures,
+    VerifyFigures, WorkerFigures, WrittenFigures,
 };
 
 /// The most encapsulations of a kind that the text lists.
@@ -58,6 +58,9 @@ pub(crate) struct ReplayResult {
     pub(crate) processed: u64,
     /// Processed packets that the application denied.
     pub(crate) denied: u64,
+    /// Which packets were sampled; absent without --sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sampling: Option<SamplingFigures>,
     /// Flows: distinct keys, counted separately for each pass.
     pub(crate) flows: u64,
     /// Flows inserted: more than the flows if the idle timeout or the application ended flows that
@@ -326,6 +329,13 @@ impl ReplayResult {
             bytes(self.bytes_captured),
             bytes(self.bytes_on_wire)
         ));
+        if let Some(SamplingFigures { one_of, packets, error_per_root }) = self.sampling {
+            lines.push(format!(
+                "Sampled     {} of 1 in {one_of}   a count of k in a record stands for {one_of} k ± \
+                 {error_per_root:.0} √k (95 %)",
+                counted(packets, "packet")
+            ));
+        }
         let span_ns = self.last_ns.saturating_sub(self.first_ns);
         let digits = if span_ns.is_multiple_of(1000) { 6 } else { 9 };
         lines.push(format!("Span        {:.digits$} s of packet time", span_ns as f64 / 1e9));

@@ -8,6 +8,7 @@ use crate::exit::Failure;
 
 /// Options that control what the decoder follows.
 #[derive(Clone, Debug, Default, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub struct DecodingOptions {
     /// Follow tunnels to the innermost headers
     #[arg(long)]
@@ -32,8 +33,8 @@ pub struct DecodingOptions {
     #[arg(long, requires = "decap")]
     pub esp_null: bool,
 
-    /// Divide ESP flows by their security parameters index (SPI), as Suricata does; by default a flow
-    /// has all ESP packets between two hosts
+    /// Divide ESP flows by their security parameters index (SPI), as Suricata does; by default a
+    /// flow has all ESP packets between two hosts
     #[arg(long)]
     pub esp_spi: bool,
 

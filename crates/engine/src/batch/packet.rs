@@ -87,11 +87,11 @@ impl HeaderFields {
     /// ```text
     ///  transport offset (32) | network offset (32)
     ///  bytes of payload (32) | payload offset (32)
-    ///  VLANs (32) | interface (16) | – (4) | TCP flags (9) | error | later fragment | direction
+    ///  VLANs (32) | interface (20) | TCP flags (9) | error | later fragment | direction
     /// ```
     #[inline(always)]
     fn words(self) -> [u64; 3] {
-        let rest = u32::from(self.interface.0) << 16
+        let rest = self.interface.0 << 12
             | u32::from(self.tcp_flags & 0x1FF) << 3
             | u32::from(self.is_error_of_flow) << 2
             | u32::from(self.later_fragment) << 1
@@ -113,7 +113,7 @@ impl HeaderFields {
             payload_bytes: high(payload),
             vlans: high(rest),
             tcp_flags: (rest >> 3) as u16 & 0x1FF,
-            interface: InterfaceName((rest >> 16) as u16),
+            interface: InterfaceName((rest >> 12) as u32 & ((1 << InterfaceName::BITS) - 1)),
             direction: if rest & 1 == 0 { Direction::LowToHigh } else { Direction::HighToLow },
             later_fragment: rest >> 1 & 1 != 0,
             is_error_of_flow: rest >> 2 & 1 != 0,
@@ -336,7 +336,7 @@ mod tests {
                 headers.tcp_flags = 0x1A5;
                 headers.later_fragment = later_fragment;
                 headers.is_error_of_flow = !later_fragment;
-                headers.interface = InterfaceName(u16::MAX - 8);
+                headers.interface = InterfaceName((1 << InterfaceName::BITS) - 8);
                 headers.vlans = u32::MAX - 9;
                 headers.network_offset = 1;
                 headers.transport_offset = u32::MAX - 2;

@@ -68,6 +68,13 @@ pub enum Notice {
         /// The file.
         path: PathBuf,
     },
+    /// A file of a directory may not be read, or is gone.
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        why: String,
+    },
 }
 
 impl Notice {
@@ -137,6 +144,7 @@ impl std::fmt::Display for Notice {
                 path.display()
             ),
             Self::NotACapture { path } => write!(f, "{} is not a capture and was skipped", path.display()),
+            Self::Unreadable { path, why } => write!(f, "{} was skipped: {why}", path.display()),
         }
     }
 }

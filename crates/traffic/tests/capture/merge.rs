@@ -16,6 +16,7 @@ const BY_TIME: SetOptions = SetOptions {
     order: SetOrder::ByTime,
     passes: 1,
     capture: CaptureOptions { map: true, release: false, limits: LIMITS },
+    names_files: false,
 };
 const LIMITS: flowloom_traffic::capture::UnpackLimits = flowloom_traffic::capture::UnpackLimits {
     bytes_max: 1 << 40,
@@ -132,6 +133,33 @@ fn path_of(input: &Input) -> &Path {
     match input {
         Input::Path(path) => path,
         Input::Stdin => panic!("a file"),
+    }
+}
+
+#[test]
+fn packets_may_have_the_names_of_their_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let long = directory.path().join("x".repeat(200)).join("y".repeat(200));
+    std::fs::create_dir_all(&long).unwrap();
+    let mut inputs = write_all(directory.path(), &[capture(0, &[1, 4]), capture(1, &[2, 3])]);
+    inputs.push(Input::Path(write_file(&long, "end", &capture(2, &[5]))));
+    for order in [SetOrder::ByTime, SetOrder::Concat] {
+        let options = SetOptions { order, names_files: true, ..SetOptions::default() };
+        let mut set = CaptureSet::open(&inputs, options).unwrap();
+        let (mut batch, mut named) = (PacketBatch::new(), 0);
+        assert!(set.split(1).is_none(), "a part of a file would have no names");
+        while set.next_batch(&mut batch).unwrap() != Fill::End {
+            let block = batch.block.clone().unwrap();
+            for packet in &batch.packets {
+                let Input::Path(path) = &inputs[usize::from(packet.bytes_in(block.bytes())[4])] else {
+                    panic!()
+                };
+                let name = packet.interface.as_str().unwrap();
+                assert!(path.to_str().unwrap().ends_with(name) && name.len() <= 255);
+                named += 1;
+            }
+        }
+        assert_eq!(named, 5);
     }
 }
 

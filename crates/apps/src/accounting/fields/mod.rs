@@ -6,6 +6,7 @@
 //! | [`PacketGaps`] | the same for the times between packets |
 //! | [`FirstPackets`] | sizes and directions of the first packets |
 //! | [`VlanTags`] | VLAN tags, by direction |
+//! | [`FileName`] | the capture of the first packet |
 //! | [`Handshake`] | round-trip times of the handshake of TCP |
 //! | [`TcpTrouble`] | retransmissions, out-of-order segments, probes, closed windows and duplicate acknowledgements, by direction |
 //! | [`PayloadRtt`] | times from data of TCP to its acknowledgement, by direction |
@@ -28,6 +29,7 @@
 pub mod application;
 mod conn;
 mod dns;
+mod file_name;
 mod first_packets;
 mod group;
 mod handshake;
@@ -54,6 +56,7 @@ use super::{Accounted, Accounting};
 
 pub use conn::Conn;
 pub use dns::Dns;
+pub use file_name::FileName;
 pub use first_packets::FirstPackets;
 pub use group::{AllFields, ApplicationFields, all_columns};
 pub use handshake::Handshake;

@@ -182,8 +182,8 @@ impl Side {
     }
 }
 
-/// Returns whether a header without payload is longer than its packet, of which all bytes are there.
-/// Wireshark does not analyse such a segment.
+/// Returns whether a header without payload is longer than its packet, of which all bytes are
+/// there. Wireshark does not analyse such a segment.
 fn has_bad_header(packet: &PacketView<'_>) -> bool {
     let (at, end) = (packet.headers.transport_offset as usize, packet.headers.payload_offset as usize);
     let words = packet.bytes.get(at + 12).map_or(5, |byte| usize::from(byte >> 4));

@@ -210,3 +210,15 @@ pub(crate) struct VerifyFigures {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) difference: Option<String>,
 }
+
+/// Systematic sampling: the first of every `one_of` packets is taken.
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
+pub(crate) struct SamplingFigures {
+    /// Packets of which one is taken.
+    pub(crate) one_of: u32,
+    /// Packets taken.
+    pub(crate) packets: u64,
+    /// A count of k sampled packets stands for `one_of` × k packets, with a probability of 95 %
+    /// more or less this number × √k.
+    pub(crate) error_per_root: f64,
+}

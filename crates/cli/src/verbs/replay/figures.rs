@@ -13,7 +13,8 @@ use crate::render::encapsulations::Encapsulations;
 use crate::render::losses::LossFigures;
 use crate::render::reasons::NoResult;
 use crate::render::replay::{
-    InputFigures, L7Figures, RecordFigures, ReplayResult, RunFigures, SearchFigures, ShardedFigures,
+    InputFigures, L7Figures, RecordFigures, ReplayResult, RunFigures, SamplingFigures, SearchFigures,
+    ShardedFigures,
     TableFigures, TcbCacheFigures, VerifyFigures, WorkerFigures, WrittenFigures,
 };
 use crate::render::traffic::TrafficFigures;
@@ -72,6 +73,11 @@ pub(super) fn figures(plan: &Plan<'_>, ran: &Ran<'_>, rest: Rest) -> ReplayResul
         decoded: input.decoded,
         processed: totals.processed,
         denied: totals.denied,
+        sampling: arguments.sample.map(|sampling| SamplingFigures {
+            one_of: sampling.one_of(),
+            packets: input.packets - report.dropped().withheld(),
+            error_per_root: sampling.error(1),
+        }),
         flows: ran.flows,
         flows_begun: totals.flows_begun,
         flows_expired: totals.flows_expired,

@@ -201,7 +201,7 @@ impl<'a> Plan<'a> {
         let mut keep = |record: &dyn EndedFlow, ticks, is_live| kept.add(record, ticks, is_live);
         let defrag = self.defrag();
         let mut selected = Selected::new(&mut self.source, self.selection.clone());
-        let mut fed = feed(&mut selected, self.arguments.dedup, defrag);
+        let mut fed = feed(&mut selected, self.arguments, defrag);
         let ends = Ends {
             source: &mut *fed,
             policy: &mut self.policy,
@@ -239,7 +239,7 @@ impl<'a> Plan<'a> {
         let mut again = Selected::new(set, self.selection.clone());
         let in_order = super::setup::keeps_flow_order(&self.config, self.order);
         ran.results
-            .verify(&mut *feed(&mut again, self.arguments.dedup, self.defrag()), repeat, in_order, control)
+            .verify(&mut *feed(&mut again, self.arguments, self.defrag()), repeat, in_order, control)
             .map_err(|error| Failure::Usage(format!("the oracle cannot read the input again: {error}")))
     }
 }

@@ -50,6 +50,7 @@ pub(crate) fn set_options(arguments: &Replay) -> SetOptions {
         capture: CaptureOptions { map: !arguments.no_mmap, release: arguments.memory.is_some(), limits },
         passes: if arguments.forever { u32::MAX } else { arguments.passes },
         order: if arguments.concat { SetOrder::Concat } else { SetOrder::ByTime },
+        names_files: arguments.by_file,
     }
 }
 
@@ -150,12 +151,14 @@ pub(super) fn keeps_flow_order(config: &EngineConfig, policy: OrderGuarantee) ->
 
 /// Returns the plan of records with these columns.
 pub(super) fn record_plan(arguments: &Replay, schema: Schema) -> Result<RecordPlan, Failure> {
-    let (fields, filter) = (arguments.fields.unwrap_or_default(), arguments.record_filter.as_ref());
+    let fields = arguments.fields.unwrap_or_default().with_file(arguments.by_file);
+    let filter = arguments.record_filter.as_ref();
     let destination = arguments.flows.as_deref().map(|path| Destination::of(path, arguments.flows_format));
     let format = destination.transpose().map_err(Failure::Usage)?.map(|destination| destination.format);
     let absent = absent_groups(arguments);
-    let plan = RecordPlan::new(schema, arguments.columns.as_ref(), fields, filter, format, absent)
+    let mut plan = RecordPlan::new(schema, arguments.columns.as_ref(), fields, filter, format, absent)
         .map_err(Failure::Usage)?;
+    plan.sampling = arguments.sample;
     Ok(if arguments.times == TimesName::Iso { plan.with_dates() } else { plan })
 }
 

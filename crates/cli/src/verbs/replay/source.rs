@@ -9,8 +9,9 @@ use flowloom::traffic::capture::{
     CaptureError, CapturePart, CaptureParts, CaptureSet, FileSummary, Input, Notice, SetOptions,
     SetProgress, SetSummary,
 };
-use flowloom::traffic::dedup::{Dedup, DedupWindow};
+use flowloom::traffic::dedup::Dedup;
 use flowloom::traffic::defrag::{Defrag, DefragLimits};
+use flowloom::traffic::sample::Sample;
 
 use super::interface::Interface;
 use crate::args::replay::Replay;
@@ -171,12 +172,16 @@ impl PacketSource for Source {
 /// if requested.
 pub(super) fn feed<'a>(
     source: &'a mut (impl PacketSource + Send),
-    dedup: Option<DedupWindow>,
+    Replay { dedup, sample, .. }: &Replay,
     defrag: Option<DecodeOptions>,
 ) -> Box<dyn PacketSource + Send + 'a> {
     let source: Box<dyn PacketSource + Send + 'a> = match dedup {
-        Some(window) => Box::new(Dedup::new(source, window)),
+        Some(window) => Box::new(Dedup::new(source, *window)),
         None => Box::new(source),
+    };
+    let source = match sample {
+        Some(sampling) => Box::new(Sample::new(source, *sampling)),
+        None => source,
     };
     match defrag {
         Some(decode) => Box::new(Defrag::new(source, decode, DefragLimits::default())),

@@ -1,8 +1,9 @@
 //! The files of a set of captures, in reading order.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
-use flowloom_packet::PacketBatch;
+use flowloom_packet::{Fill, InterfaceName, PacketBatch};
 
 use crate::capture::error::CaptureError;
 use crate::capture::map::Mapping;
@@ -54,6 +55,27 @@ pub(crate) struct Opener {
     pub(crate) keeps_mappings: bool,
     /// Whether to unmap what was read.
     pub(crate) releases: bool,
+    /// Whether packets get the names of their files.
+    pub(crate) names_files: bool,
+}
+
+impl Opener {
+    /// Reads the next packets of an open capture.
+    pub(crate) fn next_batch(
+        &self,
+        capture: &mut Capture,
+        batch: &mut PacketBatch,
+    ) -> Result<Fill, CaptureError> {
+        let fill = capture.next_batch(batch)?;
+        if self.names_files && fill == Fill::Packets {
+            let path = capture.path().to_string_lossy();
+            let fits = |at: &usize| path.len() - at <= InterfaceName::BYTES_MAX;
+            let begin = path.char_indices().map(|(at, _)| at).find(fits).unwrap_or(0);
+            let name = InterfaceName::of(&path[begin..]);
+            batch.packets.iter_mut().for_each(|packet| packet.interface = name);
+        }
+        Ok(fill)
+    }
 }
 
 /// An opened member.
@@ -222,6 +244,11 @@ fn captures_of(
             Ok(first_ns) => captures.push((first_ns, path)),
             Err(CaptureError::NotACapture { .. } | CaptureError::Empty { .. }) => {
                 notices.push(Notice::NotACapture { path });
+            }
+            Err(CaptureError::Io { path, source })
+                if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound) =>
+            {
+                notices.push(Notice::Unreadable { path, why: source.to_string() });
             }
             Err(error) => return Err(error),
         }

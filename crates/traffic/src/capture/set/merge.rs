@@ -301,7 +301,7 @@ impl Merge {
         loop {
             if let Some(index) = self.unknown {
                 let file = self.open[index].as_mut().expect("a file is closed when it has ended");
-                let fill = file.capture.next_batch(&mut file.batch)?;
+                let fill = context.opener.next_batch(&mut file.capture, &mut file.batch)?;
                 file.taken = 0;
                 let taken_bytes = file.capture.taken_bytes();
                 context.progress.add(taken_bytes.saturating_sub(file.taken_bytes));

@@ -164,6 +164,7 @@ impl CaptureSet {
                 give_up: GiveUp::default(),
                 keeps_mappings: true,
                 releases: false,
+                names_files: false,
             };
             if let Opened::Capture(mut capture) = member.open(&opener, Reading::OwnThread)? {
                 member.first_ns = Some(first_of(&mut capture)?);
@@ -181,6 +182,7 @@ impl CaptureSet {
             give_up: GiveUp::default(),
             keeps_mappings: options.passes > 1 && members.len() <= MAPPINGS_KEPT,
             releases: options.passes == 1 && options.capture.release,
+            names_files: options.names_files,
         };
         Self {
             merge: is_merged.then(|| Box::new(Merge::new(&members))),
@@ -462,7 +464,7 @@ impl CaptureSet {
                 }
                 return Ok(Fill::End);
             };
-            let fill = capture.next_batch(batch)?;
+            let fill = self.opener.next_batch(capture, batch)?;
             self.progress.set_done(self.done_bytes + capture.taken_bytes());
             match fill {
                 Fill::Starved => return Ok(Fill::Starved),
@@ -487,7 +489,10 @@ impl PacketSource for CaptureSet {
 
     /// Splits mapped captures that are read once, one after another.
     fn split(&mut self, bytes: u64) -> Option<Box<dyn Segment>> {
-        let is_plain = self.merge.is_none() && self.options.passes == 1 && !self.opener.releases;
+        let is_plain = self.merge.is_none()
+            && self.options.passes == 1
+            && !self.opener.releases
+            && !self.opener.names_files;
         if !is_plain || self.is_in_order {
             return None;
         }

@@ -31,6 +31,9 @@ pub struct SetOptions {
     pub passes: u32,
     /// The order of packets from several inputs.
     pub order: SetOrder,
+    /// Give each packet the name of its file in the place of its interface. The last 255 bytes of a
+    /// longer path count; the files after the first 1,048,575 have no name. Captures are not split.
+    pub names_files: bool,
 }
 
 /// The order of packets from several inputs.
@@ -80,6 +83,6 @@ pub enum SetOrder {
 
 impl Default for SetOptions {
     fn default() -> Self {
-        Self { capture: CaptureOptions::default(), passes: 1, order: SetOrder::Concat }
+        Self { capture: CaptureOptions::default(), passes: 1, order: SetOrder::Concat, names_files: false }
     }
 }
