@@ -5,9 +5,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use flowloom::apps::firewall::{Enforcement, Side};
+use flowloom::classifier::{Rule, RuleId, RuleSet};
 use flowloom::rules::firewall::{Families, Field, Knowledge, Policy};
 use flowloom::rules::load::{self, Form, LoadOptions, cisco, ipset, iptables, nft};
-use flowloom::classifier::{Rule, RuleId, RuleSet};
 
 use crate::args::Common;
 use crate::args::rules::{EnforceOptions, FamilyName, FileOptions, RuleOptions};

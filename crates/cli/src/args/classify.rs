@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use flowloom::classifier::aggrecuts::{Limits, Sharing, Stride};
-use flowloom::rules::firewall::{Policy, PolicyMatcher};
 use flowloom::classifier::hicuts::HiCutsConfig;
 use flowloom::classifier::{Algorithm, BuildError, ClassifierBuilder, PaperTree};
+use flowloom::rules::firewall::{Policy, PolicyMatcher};
 
 use super::decoding::DecodingOptions;
 use super::parse;

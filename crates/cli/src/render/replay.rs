@@ -22,8 +22,8 @@ mod figures;
 
 pub(crate) use super::l7::{L7Figures, ProtocolFigures};
 pub(crate) use figures::{
-    InputFigures, RunFigures, SamplingFigures, SearchFigures, ShardedFigures, TableFigures, TcbCacheFigures,
-    VerifyFigures, WorkerFigures, WrittenFigures,
+    InputFigures, RunFigures, SamplingFigures, SearchFigures, ShardedFigures, TableFigures,
+    TcbCacheFigures, VerifyFigures, WorkerFigures, WrittenFigures,
 };
 
 /// The most encapsulations of a kind that the text lists.

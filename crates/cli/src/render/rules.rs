@@ -3,8 +3,8 @@
 use std::fmt;
 
 use flowloom::classifier::classifier::FamilyStats;
-use flowloom::rules::firewall::PolicyMatcher;
 use flowloom::classifier::{KeyV4, KeyV6};
+use flowloom::rules::firewall::PolicyMatcher;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -7,12 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flowloom::apps::firewall::{Connection, Enforcement, describe};
-use flowloom::rules::firewall::{Knowledge, Packet, PolicyMatcher};
-use flowloom::rules::load::{LoadLimits, trace};
 use flowloom::classifier::{Action, AnyKey, ClassifierKey, Isa, Key, KeyV4, KeyV6, Match, RuleId};
 use flowloom::engine::Control;
 use flowloom::flow_key::FlowKey;
 use flowloom::packet::{Fill, InterfaceName, PacketBatch, PacketSource, PacketView, decode};
+use flowloom::rules::firewall::{Knowledge, Packet, PolicyMatcher};
+use flowloom::rules::load::{LoadLimits, trace};
 use flowloom::traffic::capture::{CaptureError, CaptureSet, Input, SetOptions};
 use flowloom_measure::clock::thread_cpu_ns;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowloom::classifier::analysis::Oddity;
+use flowloom::classifier::{Action, Addresses, ClassifierBuilder, PortRange, ProtocolMatch, Rule, RuleId};
 use flowloom::rules::firewall::{Families, PossibleOutcome};
 use flowloom::rules::load::classbench;
 use flowloom::rules::write;
-use flowloom::classifier::{Action, Addresses, ClassifierBuilder, PortRange, ProtocolMatch, Rule, RuleId};
 
 use crate::args::Common;
 use crate::args::rules::{Check, Convert, FamilyName, Rules, Stats, TargetForm};

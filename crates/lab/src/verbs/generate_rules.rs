@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use flowloom::classifier::headers::{self, Traffic};
-use flowloom::rules::load::classbench;
 use flowloom::classifier::synth::{self, Profile};
 use flowloom::classifier::{Key, KeyV4};
+use flowloom::rules::load::classbench;
 
 use crate::args::Common;
 use crate::args::generate::{Headers, ProfileName, RuleProfile, TrafficName};

@@ -1,10 +1,9 @@
 //! TCP, UDP, UDP-Lite, DCCP, SCTP and ICMP: ports, flags, and the offset of the payload.
 
-use flowloom_flow_key::protocol::{DCCP, SCTP, TCP, UDP, UDPLITE};
+use flowloom_flow_key::protocol::{DCCP, ESP, SCTP, TCP, UDP, UDPLITE};
 use flowloom_flow_key::{Direction, FlowKey};
 
 use super::layers::{Decoded, Layers};
-use super::security::ENCAPSULATION as ESP;
 use crate::drop_reason::DropReason;
 use crate::icmp::{self, ICMP, ICMPV6};
 use crate::interface::InterfaceName;

@@ -5,9 +5,9 @@
 //! Sets of other kinds, which are not in the paper, are listed separately.
 
 use flowloom::classifier::aggrecuts::{AggreCuts, Limits, Sharing, Stride};
-use flowloom::rules::load::{LoadLimits, classbench};
 use flowloom::classifier::synth::{self, Profile};
 use flowloom::classifier::{BuildError, FirstMatch, Rule, RuleSet};
+use flowloom::rules::load::{LoadLimits, classbench};
 
 use crate::experiment::{Context, ItemError};
 use crate::rivals::RivalClassifier;

@@ -14,8 +14,7 @@ use crate::render::losses::LossFigures;
 use crate::render::reasons::NoResult;
 use crate::render::replay::{
     InputFigures, L7Figures, RecordFigures, ReplayResult, RunFigures, SamplingFigures, SearchFigures,
-    ShardedFigures,
-    TableFigures, TcbCacheFigures, VerifyFigures, WorkerFigures, WrittenFigures,
+    ShardedFigures, TableFigures, TcbCacheFigures, VerifyFigures, WorkerFigures, WrittenFigures,
 };
 use crate::render::traffic::TrafficFigures;
 use crate::render::verdicts::FirewallFigures;

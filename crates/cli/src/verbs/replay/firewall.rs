@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use flowloom::apps::Firewall;
 use flowloom::apps::firewall::{Defaults, Enforcement, FirewallOptions, FirewallRules, Hits, LiveRules};
-use flowloom::rules::firewall::{Knowledge, Policy};
 use flowloom::engine::Verdict;
+use flowloom::rules::firewall::{Knowledge, Policy};
 
 use super::application::Role;
 use crate::args::Common;

@@ -1,8 +1,8 @@
 //! `rules minimise`, `rules diff` and `rules equivalent`.
 
+use flowloom::classifier::{Action, RuleId};
 use flowloom::rules::firewall::{CompareDefaults, LeftOut};
 use flowloom::rules::load::Form;
-use flowloom::classifier::{Action, RuleId};
 use flowloom::rules::write;
 
 use super::line;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use flowloom::apps::firewall::{Connection, describe};
-use flowloom::rules::firewall::{Assume, Fragment, Knowledge, Packet, PolicyMatcher, Possible, Truth};
 use flowloom::classifier::{Action, ClassifierBuilder, RuleId};
 use flowloom::flow_key::{FiveTuple, FlowKey};
 use flowloom::packet::{Fill, InterfaceName, PacketBatch, PacketSource, PacketView, decode};
+use flowloom::rules::firewall::{Assume, Fragment, Knowledge, Packet, PolicyMatcher, Possible, Truth};
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 
 use crate::args::Common;
