@@ -1,5 +1,5 @@
 //! Programs that must not compile: each would use a table, or what its values borrow, after it is
-//! gone. `tests/drop_orders.rs` has the orders that compile. Only nightly rustdoc checks
+//! gone. `tests/all/drop_orders.rs` has the orders that compile. Only nightly rustdoc checks
 //! the numbers of the errors: `cargo +nightly test --doc`.
 //!
 //! A handle that is dropped after its table:

@@ -1,6 +1,6 @@
 //! The exporter of the examples, whose collector checks what it receives.
 
-#[path = "../examples/exporter.rs"]
+#[path = "../../examples/exporter.rs"]
 mod exporter;
 
 #[test]

@@ -3,6 +3,7 @@
 
 #![cfg(not(any(loom, shuttle)))]
 
+#[path = "../history/mod.rs"]
 mod history;
 
 use std::collections::HashMap;

@@ -1,0 +1,6 @@
+//! One program: the scanner, its patterns and streams.
+
+mod builtin;
+mod examples;
+mod scan;
+mod stream;
