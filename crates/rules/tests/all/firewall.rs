@@ -1,14 +1,11 @@
 //! Compares policies with an interpreter that walks chains rule by rule, like the kernel.
 
-use flowloom_classifier::aggrecuts::Stride;
-use flowloom_classifier::hicuts::HiCutsConfig;
-use flowloom_classifier::{Action, AnyKey, ClassifierBuilder, FirstMatch, FiveTuple, Match, PaperTree};
+use flowloom_classifier::{Action, AnyKey, ClassifierBuilder, FiveTuple, Match};
 use flowloom_rules::firewall::{
     Assume, Chain, ChainRule, Chains, CompareDefaults, Conditions, ConnectionState, Families, FlattenError,
     Fragment, InterfacePattern, Packet, Policy, PolicyMatcher, Ranges, Target, Test, TestKind, Truth,
     has_ports,
 };
-use flowloom_rules::load::{Form, LoadOptions, load};
 use proptest::prelude::*;
 
 /// The result of a walk.
@@ -377,8 +374,14 @@ fn chains_are_as_deep_as_the_kernel_allows() {
     assert_eq!(depth(17), Err(FlattenError::TooDeep { line: 16, depth_max: 16 }));
 }
 
+#[cfg(feature = "std")]
 #[test]
 fn later_rules_decide_where_a_condition_does_not_hold() {
+    use flowloom_classifier::aggrecuts::Stride;
+    use flowloom_classifier::hicuts::HiCutsConfig;
+    use flowloom_classifier::{FirstMatch, PaperTree};
+    use flowloom_rules::load::{Form, LoadOptions, load};
+
     let text = "*filter\n:FORWARD DROP [0:0]\n\
                 -A FORWARD -p tcp --dport 80 --tcp-flags SYN SYN -j DROP\n\
                 -A FORWARD -p tcp -m ttl --ttl-eq 3 -j DROP\n\
