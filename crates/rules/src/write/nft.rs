@@ -187,7 +187,12 @@ fn asks(conditions: &Conditions, is_of_both: bool) -> Result<String, String> {
             let _ = write!(text, "th {side} {} ", numbers(set));
         }
     }
-    for test in &conditions.tests {
+    // nft takes a next header for the protocol of what stands behind it.
+    let (last, tests): (Vec<&Test>, Vec<&Test>) = conditions
+        .tests
+        .iter()
+        .partition(|test| matches!(test.kind, TestKind::Number(HeaderField::NextHeader, _)));
+    for test in tests.into_iter().chain(last) {
         text.push_str(&ask(test, conditions.families)?);
         text.push(' ');
     }

@@ -668,3 +668,16 @@ fn alternatives_that_exclude_packets_are_written_one_by_one() {
     let compared = policy.compare(&back, CompareDefaults::default(), 1 << 22, 4);
     assert_eq!(compared.are_equivalent(), Some(true), "{script}");
 }
+
+/// nft reads `tcp flags` behind `ip6 nexthdr 17` as a contradiction.
+#[test]
+fn a_next_header_is_written_behind_the_transport_header() {
+    let policy =
+        nft("accept", "meta l4proto 6 tcp flags & 0x12 != 0x2 ip6 nexthdr { 17, 43 } th dport 80 drop");
+    let script = write::nft::write(&policy).expect("nft expresses it");
+    let at = |part: &str| script.find(part).unwrap_or_else(|| panic!("{script}"));
+    assert!(at("tcp flags") < at("ip6 nexthdr") && at("th dport") < at("ip6 nexthdr"), "{script}");
+    let back = read(&script, "forward").unwrap_or_else(|errors| panic!("{script}: {errors}"));
+    let compared = policy.compare(&back, CompareDefaults::default(), 1 << 22, 4);
+    assert_eq!(compared.are_equivalent(), Some(true), "{script}");
+}
