@@ -93,6 +93,14 @@ impl Loader {
     }
 }
 
+/// Returns a random file by its number, for other tools than the kernel.
+pub(crate) fn random_file(seed: u64, file: u64) -> String {
+    let mut draw = Draw::new(seed.wrapping_mul(1_000_003).wrapping_add(file));
+    let mut features = Features::draw(&mut draw);
+    features.sets = false;
+    drawn(&mut draw, LOADERS[(file % LOADERS.len() as u64) as usize], features)
+}
+
 /// Returns a random file for a loader.
 fn drawn(draw: &mut Draw, loader: Loader, features: Features) -> String {
     match loader {

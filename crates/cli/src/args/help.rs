@@ -117,12 +117,21 @@ const REPLAY: [(&str, &[Shown]); 7] = [
     ("Threads", &[("workers", true), ("layout", false), ("cores", false), ("no_pin", false)]),
     (
         "Pipeline",
-        &[("scheduler", false), ("topology", false), ("order", false), ("full", false), ("ring", false)],
+        &[
+            ("scheduler", false),
+            ("threshold", false),
+            ("topology", false),
+            ("order", false),
+            ("full", false),
+            ("ring", false),
+        ],
     ),
     (
         "Research",
         &[
             ("table", false),
+            ("signature", false),
+            ("major_location", false),
             ("tcb_cache", false),
             ("tcb_policy", false),
             ("l7_rescan", false),

@@ -74,7 +74,7 @@ fn received(stream: &mut TcpStream, is_first: bool, expected: u64) -> u64 {
 
 /// The size of a record of IPv4 in IPFIX.
 const RECORD_BYTES: u64 =
-    4 + 4 + 2 + 2 + 1 + 8 + 8 + 8 + 8 + 2 * (8 + 8 + 8 + 2) + 2 + 2 + 2 + 2 + 4 + 1 + 1;
+    4 + 4 + 2 + 2 + 1 + 8 + 8 + 8 + 8 + 2 * (8 + 8 + 8 + 2) + 2 + 2 + 2 + 2 + 4 + 4 + 1 + 1;
 
 #[test]
 fn a_collector_may_be_absent_at_the_start_and_come_back_and_every_record_counts() {

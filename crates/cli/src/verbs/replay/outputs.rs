@@ -52,7 +52,6 @@ impl Outputs {
         };
         // First, because the other files may lie in it.
         let saved = arguments.save.open()?;
-        check_saved(arguments)?;
         let packets = open("--write", "packets", arguments.write.as_deref())?;
         let flows = match &arguments.flows {
             None => None,
@@ -73,6 +72,7 @@ impl Outputs {
             )));
         }
         let part = open("--save-part", "the part", arguments.save_part.as_deref())?;
+        check_saved(arguments)?;
         let mut written = None;
         let sink = match (packets, &arguments.write) {
             (Some(file), Some(path)) => {
