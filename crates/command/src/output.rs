@@ -207,6 +207,7 @@ impl OutputFile {
     }
 
     /// Lets the writer go on after a failed write, which it undoes itself.
+    #[must_use]
     pub fn lasting(self) -> Self {
         self.0.lock().lasts = true;
         self

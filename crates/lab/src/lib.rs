@@ -4,6 +4,7 @@
 #![expect(
     missing_docs,
     missing_debug_implementations,
+    clippy::missing_errors_doc,
     reason = "only commands use these items; comments of options and results are texts that they print"
 )]
 #![expect(

@@ -309,7 +309,7 @@ impl EncapsulationCounts {
 /// let mut frame = vec![0; 12];
 /// frame.extend([0x08, 0x06]); // ARP
 /// let mut census = Census::default();
-/// let decoded = census.decode(1, LinkType::ETHERNET, &frame, DecodeOptions::new());
+/// let decoded = census.decode(1, LinkType::ETHERNET, &frame, &DecodeOptions::new());
 /// assert_eq!(decoded, Err(DropReason::NotIp));
 /// assert_eq!(census.into_counts().unknown().count(), 1);
 /// ```
@@ -334,8 +334,9 @@ impl Census {
         number: u64,
         link: LinkType,
         bytes: &[u8],
-        options: DecodeOptions,
+        options: &DecodeOptions,
     ) -> Result<Headers, DropReason> {
+        // By reference: a copy of the options per packet would wait for its own store.
         match decode_usual(link, bytes, options) {
             Some(headers) => Ok(headers),
             None => self.decode_layered(number, link, bytes, options),
@@ -348,7 +349,7 @@ impl Census {
         number: u64,
         link: LinkType,
         bytes: &[u8],
-        options: DecodeOptions,
+        &options: &DecodeOptions,
     ) -> Result<Headers, DropReason> {
         let Self { counts, trace } = self;
         trace.clear();
@@ -467,7 +468,7 @@ mod tests {
             let options = DecodeOptions::new().with_decap(decap).with_errors_by_flow(true);
             let mut census = Census::default();
             for (number, packet) in (1..).zip(&packets) {
-                let counted = census.decode(number, LinkType::ETHERNET, packet, options);
+                let counted = census.decode(number, LinkType::ETHERNET, packet, &options);
                 assert_eq!(counted, decode(LinkType::ETHERNET, packet, options));
             }
             let looked = counted(&packets, decap);

@@ -266,7 +266,7 @@ impl Decoder {
         to: impl FnOnce(&Headers, FlowHash, PacketPlace),
     ) -> Result<(), DropReason> {
         let bytes = raw.bytes_in(block);
-        let mut headers = census.decode(number + 1, raw.link, bytes, self.options)?;
+        let mut headers = census.decode(number + 1, raw.link, bytes, &self.options)?;
         headers.key = headers.key.with_pass(pass);
         headers.interface = raw.interface;
         let hash = self.hasher.hash(&headers.key);

@@ -309,11 +309,10 @@ impl Report for CompareRuns {
                 |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
             let widths: [usize; 6] = std::array::from_fn(width);
             lines.extend(cells.iter().map(|row| {
-                let mut line = format!("{:width$}", row[0], width = widths[0]);
-                for (cell, width) in row.iter().zip(widths).skip(1) {
-                    line += &format!("  {cell:>width$}");
-                }
-                line
+                let first = format!("{:width$}", row[0], width = widths[0]);
+                let others = row.iter().zip(widths).skip(1);
+                let others = others.map(|(cell, width)| format!("{cell:>width$}"));
+                std::iter::once(first).chain(others).collect::<Vec<_>>().join("  ")
             }));
             let more = more + differing.len().saturating_sub(SHOWN) as u64;
             if more > 0 {

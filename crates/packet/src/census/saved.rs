@@ -25,7 +25,7 @@ impl EncapsulationCounts {
     ///
     /// let mut census = Census::default();
     /// let arp = [&[0; 12][..], &[0x08, 0x06]].concat();
-    /// let _ = census.decode(1, LinkType::ETHERNET, &arp, DecodeOptions::new());
+    /// let _ = census.decode(1, LinkType::ETHERNET, &arp, &DecodeOptions::new());
     /// let lines = census.counts().to_lines();
     /// assert_eq!(lines, ["unknown ether_type 2054 1 1", "no_key not_ip 1 1"]);
     /// assert_eq!(EncapsulationCounts::from_lines(&lines).as_ref(), Some(census.counts()));

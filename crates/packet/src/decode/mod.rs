@@ -85,7 +85,7 @@ use layers::Layers;
 /// ```
 #[inline(always)]
 pub fn decode(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Result<Headers, DropReason> {
-    match decode_usual(link, bytes, options) {
+    match decode_usual(link, bytes, &options) {
         Some(headers) => Ok(headers),
         None => decode_layered(link, bytes, options),
     }
@@ -93,7 +93,7 @@ pub fn decode(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Result<He
 
 /// Decodes a usual packet. Returns `None` for other packets.
 #[inline(always)]
-pub(crate) fn decode_usual(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Option<Headers> {
+pub(crate) fn decode_usual(link: LinkType, bytes: &[u8], options: &DecodeOptions) -> Option<Headers> {
     if link != LinkType::ETHERNET || options.decap {
         return None;
     }
