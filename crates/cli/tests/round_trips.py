@@ -272,7 +272,7 @@ def expected_elements(record):
         for name, number in (("packets", 2), ("ip_bytes", 1), ("bytes", 352), ("tcp_flags", 6)):
             elements.add((number, record[way + name]))
     outer, inner = record["vlan"] or 0, record["customer_vlan"] or 0
-    elements |= {(58, outer), (243, outer), (245, inner), (234, record["zone"])}
+    elements |= {(58, outer), (243, outer), (245, inner), (234, record["zone"]), (295, record["spi"] or 0)}
     elements |= {(136, END_REASONS[record["end_reason"]]), (239, int(record["direction"] != "arbitrary"))}
     return tuple(sorted(elements))
 
