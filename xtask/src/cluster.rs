@@ -8,8 +8,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::program::build;
 
-/// Generates captures, cuts them at random bytes, reads them on local-cluster[2,1,900] while
-/// executors are killed, and compares all records by DuckDB and all counters with one run of
+/// Generates captures, cuts them at random bytes, reads them on a local cluster of two executors
+/// while executors are killed, and compares all records by DuckDB and all counters with one run of
 /// flowloom; then with damaged captures, with three taps that overlap in time, with captures in S3
 /// (moto), and with a job that parses in Python. Then it runs the page of the book. All packages
 /// come from PyPI, and a JRE from the distribution where there is none, into target/cluster; what

@@ -19,7 +19,7 @@ pub type Named = (&'static str, Chart);
 ///
 /// # Errors
 ///
-/// Returns the same errors as [`save`] and [`print`]. A result that cannot be saved is printed
+/// Returns the same errors as [`save`] and [`print`](fn@print). A result that cannot be saved is printed
 /// nevertheless.
 pub fn print_and_save(
     report: &impl Report,
