@@ -19,8 +19,8 @@ pub type Named = (&'static str, Chart);
 ///
 /// # Errors
 ///
-/// Returns the same errors as [`save`] and [`print`](fn@print). A result that cannot be saved is printed
-/// nevertheless.
+/// Returns the same errors as [`save`] and [`print`](fn@print). A result that cannot be saved is
+/// printed nevertheless.
 pub fn print_and_save(
     report: &impl Report,
     title: &str,
