@@ -278,8 +278,10 @@ impl Set {
         if self.addresses.iter().all(|(_, is_out)| !is_out) {
             return Ranges::of(self.addresses.iter().map(|(range, _)| *range));
         }
-        let mut networks: Vec<&((u128, u128), bool)> = self.addresses.iter().collect();
-        networks.sort_by_key(|((low, high), _)| core::cmp::Reverse(high - low));
+        // A network that is added again replaces the first one, as with `ipset restore -exist`.
+        let mut networks: Vec<&((u128, u128), bool)> = self.addresses.iter().rev().collect();
+        networks.sort_by_key(|((low, high), _)| (core::cmp::Reverse(high - low), *low));
+        networks.dedup_by_key(|(network, _)| *network);
         let mut merged = Ranges::default();
         // Networks of one length do not overlap.
         for same in networks.chunk_by(|a, b| a.0.1 - a.0.0 == b.0.1 - b.0.0) {
@@ -395,6 +397,7 @@ mod tests {
     #[test]
     fn the_longest_network_decides_and_ports_alone_are_of_tcp_and_udp() {
         let text = "create n hash:net\nadd n 10.0.0.0/8 comment \"a b\"\nadd n 10.1.0.0/16 nomatch\nadd n 10.1.2.0/24\n\
+                    add n 10.2.0.0/16 nomatch\nadd n 10.2.0.0/16\nadd n 10.3.0.0/16\nadd n 10.3.0.0/16 nomatch\n\
                     create p bitmap:port range 0-65535\nadd p 80-90\ncreate m hash:ip family inet netmask 24\n\
                     add m 10.9.9.0 packets 1 bytes 2\ncreate g hash:ip,port\nadd g 10.0.0.1,gre:0\n";
         let sets = parse(text, LoadLimits::default()).unwrap();
@@ -405,6 +408,7 @@ mod tests {
         };
         let from = |source| holds("n", source, 1, 6);
         assert_eq!([[10, 9, 9, 9], [10, 1, 9, 9], [10, 1, 2, 9]].map(from), [true, false, true]);
+        assert_eq!([[10, 2, 1, 1], [10, 3, 1, 1]].map(from), [true, false], "the last one counts");
         let port = |protocol| {
             let packet = Packet::new(FiveTuple::v4([1; 4], [2; 4], 9, 85, protocol));
             sets.test("p", &[Side::Destination], false).unwrap().matches(&packet) == Truth::Yes
