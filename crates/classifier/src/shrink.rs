@@ -61,7 +61,12 @@ struct Side {
 /// Returns the rules with the boxes in which they can win, without rules that never win. A lookup
 /// of any key finds the same rule as before.
 pub(crate) fn shrink<K: Key>(rules: &[Flat<K>]) -> Vec<Flat<K>> {
-    let mut tree = Tree::new(rules);
+    shrink_within(rules, SEARCH_MIN.max(SEARCH_OF_ALL / (rules.len() as u64).max(1)))
+}
+
+/// Works as [`shrink`] does; a search visits at most so many nodes.
+fn shrink_within<K: Key>(rules: &[Flat<K>], search_max: u64) -> Vec<Flat<K>> {
+    let mut tree = Tree::new(rules, search_max);
     let mut smaller = Vec::with_capacity(rules.len());
     for (place, rule) in rules.iter().enumerate() {
         if let Some(spans) = tree.shrunk(rule, place as u32) {
@@ -78,16 +83,14 @@ fn has_portless<K: Key>(rule: &Flat<K>) -> bool {
 }
 
 impl<'a, K: Key> Tree<'a, K> {
-    fn new(rules: &'a [Flat<K>]) -> Self {
+    fn new(rules: &'a [Flat<K>], search_max: u64) -> Self {
         // A mask with holes matches less than its span. A rule with further conditions leaves
         // packets to later rules.
         let is_taking = |rule: &Flat<K>| {
             (!rule.is_conditional || rule.is_certain_with_ports) && rule.protocol.is_interval()
         };
         let order = (0..rules.len() as u32).filter(|&place| is_taking(&rules[place as usize])).collect();
-        let total = rules.len() as u64;
-        let visits_left = VISITS.saturating_mul(total).min(VISITS_MAX);
-        let search_max = SEARCH_MIN.max(SEARCH_OF_ALL / total.max(1));
+        let visits_left = VISITS.saturating_mul(rules.len() as u64).min(VISITS_MAX);
         let mut tree = Self { rules, order, nodes: Vec::new(), visits_left, search_max };
         let count = tree.order.len();
         if count > 0 {
@@ -297,10 +300,15 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 5 } else { 10_000 }))]
         #[test]
-        fn no_answer_changes(rules in prop::collection::vec(rule(), 1..24), holds in any::<u32>()) {
+        fn no_answer_changes(
+            rules in prop::collection::vec(rule(), 1..24),
+            holds in any::<u32>(),
+            // Searches of small sets end early too.
+            search_max in prop_oneof![Just(u64::MAX), 0..12_u64],
+        ) {
             let set = RuleSet::new(rules).unwrap();
             let flat = set.flatten::<KeyV4>();
-            let smaller = shrink(&flat);
+            let smaller = shrink_within(&flat, search_max);
             for (source, from, to, protocol) in
                 keys(0..4, 0..7, 0..7)
             {
