@@ -333,6 +333,10 @@ fn two_runs_are_compared_by_the_conversations_of_their_records() {
         .ends(0)
         .shows(&["4 conversations: 0 new, 0 gone, 0 changed, 4 alike"]);
     flowloom(["compare", &base, &new, "--fail-above", "5"]).ends(2).says(&["results of bench"]);
+    let odd =
+        fs::read_to_string(format!("{new}/flows.csv")).unwrap().replace("9,1000,9,1000", "9,1000,9,1e3");
+    fs::write(format!("{new}/flows.csv"), odd).unwrap();
+    flowloom(["compare", &base, &new]).ends(3).says(&["line 2 has '1e3' for reverse_bytes"]);
     fs::write(format!("{new}/flows.csv"), "a,b\n1,2\n").unwrap();
     flowloom(["compare", &base, &new]).ends(3).says(&["it has no column source", "replay --flows"]);
     fs::remove_file(format!("{new}/flows.csv")).unwrap();

@@ -1,7 +1,7 @@
 //! The laboratory commands of `flowloom`: benchmarks, simulations, the papers' tables and figures,
 //! comparisons of saved results, and generators.
 
-#![allow(rustdoc::broken_intra_doc_links, reason = "texts of help name papers in brackets")]
+#![expect(rustdoc::broken_intra_doc_links, reason = "texts of help name papers in brackets")]
 #![expect(
     missing_docs,
     missing_debug_implementations,

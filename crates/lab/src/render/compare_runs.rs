@@ -78,7 +78,7 @@ pub struct Amounts {
 /// How long the handshakes of a run took.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Eq, Serialize)]
 pub struct Side {
-    /// Handshakes that were seen from begin to end.
+    /// Handshakes that were seen from begin to end; at most the first 4,194,304.
     handshakes: u64,
     /// Their median.
     median_ns: u64,

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use flowloom::flow_key::protocol::has_ports;
 use serde_json::Value;
 
 use crate::decompressed::unpack;
@@ -14,6 +15,9 @@ use crate::render::compare_runs::{Amount, Amounts, CompareRuns, Conversations, R
 const RECORDS: [&str; 3] = ["flows.csv", "flows.csv.zst", "flows.csv.gz"];
 /// Maximum number of conversations of a run. The flows of further ones are counted together.
 const CONVERSATIONS_MAX: usize = 1 << 20;
+
+/// Maximum number of handshakes whose times are kept, the first ones of a run.
+const HANDSHAKES_MAX: usize = 1 << 22;
 
 /// The hosts, the port and the protocol of a conversation: what its flows have in common.
 type Key = [String; 4];
@@ -119,10 +123,23 @@ fn read(path: &Path) -> Result<Records, Failure> {
     let mut line = csv::StringRecord::new();
     while lines.read_record(&mut line).map_err(|error| failed(&error))? {
         let text = |at: usize| line.get(at).unwrap_or_default();
-        let value = |at: Option<usize>| at.map_or(0, |at| text(at).parse::<u64>().unwrap_or(0));
+        let number_at = |at: usize| match text(at) {
+            "" => Ok(None),
+            digits => digits.parse::<u64>().map(Some).map_err(|_| {
+                let line = line.position().map_or(0, csv::Position::line);
+                failed(&format!("line {line} has '{digits}' for {}", &head[at]))
+            }),
+        };
+        let sum_of = |at: usize, back: Option<usize>| -> Result<u64, Failure> {
+            let back = back.map_or(Ok(None), number_at)?;
+            Ok(number_at(at)?.unwrap_or(0).saturating_add(back.unwrap_or(0)))
+        };
         let mut key = [source, destination, port, protocol].map(|at| text(at).to_owned());
         if key[3].is_empty() {
             key[3] = format!("protocol {}", text(number));
+        }
+        if !text(number).parse().is_ok_and(has_ports) {
+            key[2].clear();
         }
         let is_full = records.sums.len() >= CONVERSATIONS_MAX && !records.sums.contains_key(&key);
         if is_full {
@@ -131,12 +148,14 @@ fn read(path: &Path) -> Result<Records, Failure> {
         }
         let sum = records.sums.entry(key).or_default();
         sum.amount.flows += 1;
-        sum.amount.packets += value(Some(packets)) + value(back[0]);
-        sum.amount.bytes += value(Some(bytes)) + value(back[1]);
-        if let Some(took) = handshake.and_then(|at| text(at).parse::<u64>().ok()) {
+        sum.amount.packets = sum.amount.packets.saturating_add(sum_of(packets, back[0])?);
+        sum.amount.bytes = sum.amount.bytes.saturating_add(sum_of(bytes, back[1])?);
+        if let Some(took) = handshake.map_or(Ok(None), number_at)? {
             sum.handshakes += 1;
-            sum.handshake_ns += took;
-            records.handshakes.push(took);
+            sum.handshake_ns = sum.handshake_ns.saturating_add(took);
+            if records.handshakes.len() < HANDSHAKES_MAX {
+                records.handshakes.push(took);
+            }
         }
     }
     for sum in records.sums.values_mut() {
@@ -145,9 +164,9 @@ fn read(path: &Path) -> Result<Records, Failure> {
     Ok(records)
 }
 
-fn conversations(records: [Records; 2]) -> Conversations {
+fn conversations(mut records: [Records; 2]) -> Conversations {
     let beyond = records.each_ref().map(|records| records.beyond);
-    let [base_latency, new_latency] = [0, 1].map(|i| Side::of(records[i].handshakes.clone()));
+    let handshakes = records.each_mut().map(|records| Side::of(std::mem::take(&mut records.handshakes)));
     let mut both: HashMap<Key, [Option<Amount>; 2]> = HashMap::new();
     for (side, records) in records.into_iter().enumerate() {
         for (key, sum) in records.sums {
@@ -155,9 +174,8 @@ fn conversations(records: [Records; 2]) -> Conversations {
         }
     }
     let named = both.into_iter().map(|([source, destination, port, protocol], [base, new])| {
-        let has_ports = matches!(&*protocol, "tcp" | "udp" | "udplite" | "sctp" | "dccp");
-        let port = if has_ports { format!(" port {port}") } else { String::new() };
+        let port = if port.is_empty() { port } else { format!(" port {port}") };
         Amounts { name: format!("{source} → {destination}{port} {protocol}"), base, new }
     });
-    Conversations::new(named.collect(), beyond, [base_latency, new_latency])
+    Conversations::new(named.collect(), beyond, handshakes)
 }
