@@ -140,6 +140,26 @@ impl Window {
     }
 }
 
+/// Reads the next batch of which `leave_out` leaves packets. After many batches of which it leaves
+/// none, returns to the engine.
+pub(crate) fn next_kept(
+    source: &mut impl PacketSource,
+    batch: &mut PacketBatch,
+    mut leave_out: impl FnMut(&mut PacketBatch),
+) -> Result<Fill, SourceError> {
+    for _ in 0..BATCHES_MAX {
+        match source.next_batch(batch)? {
+            Fill::Packets => {}
+            other => return Ok(other),
+        }
+        leave_out(batch);
+        if !batch.packets.is_empty() {
+            return Ok(Fill::Packets);
+        }
+    }
+    Ok(Fill::Starved)
+}
+
 /// A source without the copies of another source's packets, which count as
 /// [`DropReason::Duplicate`]. Each pass of a looped source begins anew.
 #[derive(Debug)]
@@ -161,26 +181,19 @@ impl<S> Dedup<S> {
 
 impl<S: PacketSource> PacketSource for Dedup<S> {
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
-        for _ in 0..BATCHES_MAX {
-            match self.source.next_batch(batch)? {
-                Fill::Packets => {}
-                other => return Ok(other),
+        let Self { source, size, window, pass, dropped } = self;
+        next_kept(source, batch, |batch| {
+            if std::mem::replace(pass, batch.pass) != batch.pass {
+                *window = Window::new(*size);
             }
-            if std::mem::replace(&mut self.pass, batch.pass) != batch.pass {
-                self.window = Window::new(self.size);
-            }
-            let Some(block) = &batch.block else { return Ok(Fill::Packets) };
+            let Some(block) = &batch.block else { return };
             let block = block.bytes();
             batch.packets.retain(|raw| {
-                let is_copy = self.window.add(raw.bytes_in(block), raw.time_ns);
-                self.dropped.add(DropReason::Duplicate, is_copy.into());
+                let is_copy = window.add(raw.bytes_in(block), raw.time_ns);
+                dropped.add(DropReason::Duplicate, is_copy.into());
                 !is_copy
             });
-            if !batch.packets.is_empty() {
-                return Ok(Fill::Packets);
-            }
-        }
-        Ok(Fill::Starved)
+        })
     }
 
     fn withheld(&mut self) -> DropCounts {

@@ -5,8 +5,7 @@ use std::str::FromStr;
 
 use flowloom_packet::{DropCounts, DropReason, Fill, PacketBatch, PacketSource, SourceError};
 
-/// Batches without a taken packet after which the source returns to the engine.
-const BATCHES_MAX: u32 = 256;
+use crate::dedup::next_kept;
 
 /// One of so many packets, `1/N`.
 ///
@@ -71,23 +70,16 @@ impl<S> Sample<S> {
 
 impl<S: PacketSource> PacketSource for Sample<S> {
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
-        for _ in 0..BATCHES_MAX {
-            match self.source.next_batch(batch)? {
-                Fill::Packets => {}
-                other => return Ok(other),
-            }
+        let Self { source, every, wait, dropped } = self;
+        next_kept(source, batch, |batch| {
             let before = batch.packets.len();
             batch.packets.retain(|_| {
-                let is_taken = self.wait == 0;
-                self.wait = if is_taken { self.every } else { self.wait } - 1;
+                let is_taken = *wait == 0;
+                *wait = if is_taken { *every } else { *wait } - 1;
                 is_taken
             });
-            self.dropped.add(DropReason::NotSampled, (before - batch.packets.len()) as u64);
-            if !batch.packets.is_empty() {
-                return Ok(Fill::Packets);
-            }
-        }
-        Ok(Fill::Starved)
+            dropped.add(DropReason::NotSampled, (before - batch.packets.len()) as u64);
+        })
     }
 
     fn withheld(&mut self) -> DropCounts {
