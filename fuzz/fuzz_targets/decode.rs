@@ -67,7 +67,7 @@ fuzz_target!(|data: &[u8]| {
     let decoded = decode(link, &frame, options);
     assert_eq!(decoded, decode_layered(link, &frame, options));
     assert_eq!(decoded, explain(link, &frame, options).decoded);
-    assert_eq!(decoded, Census::default().decode(1, link, &frame, options));
+    assert_eq!(decoded, Census::default().decode(1, link, &frame, &options));
     let mut counts = EncapsulationCounts::default();
     counts.look(1, link, &frame, options, decoded.as_ref());
     if let Ok(headers) = decoded {
