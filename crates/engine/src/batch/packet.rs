@@ -82,11 +82,13 @@ impl HeaderFields {
         headers
     }
 
-    /// Encodes the fields.
+    /// Encodes the fields. Fields that lie beside each other in [`Headers`] go into different words:
+    /// the compiler would read a pair of them at once, which waits until the decoder's two stores
+    /// have reached memory.
     ///
     /// ```text
-    ///  transport offset (32) | network offset (32)
-    ///  bytes of payload (32) | payload offset (32)
+    ///   payload offset (32) | network offset (32)
+    /// bytes of payload (32) | transport offset (32)
     ///  VLANs (32) | interface (20) | TCP flags (9) | error | later fragment | direction
     /// ```
     #[inline(always)]
@@ -97,20 +99,20 @@ impl HeaderFields {
             | u32::from(self.later_fragment) << 1
             | self.direction as u32;
         [
-            pair(self.network_offset, self.transport_offset),
-            pair(self.payload_offset, self.payload_bytes),
+            pair(self.network_offset, self.payload_offset),
+            pair(self.transport_offset, self.payload_bytes),
             pair(rest, self.vlans),
         ]
     }
 
     /// Decodes [`words`](Self::words).
     #[inline(always)]
-    fn of_words([offsets, payload, rest]: [u64; 3]) -> Self {
+    fn of_words([network, transport, rest]: [u64; 3]) -> Self {
         Self {
-            network_offset: low(offsets),
-            transport_offset: high(offsets),
-            payload_offset: low(payload),
-            payload_bytes: high(payload),
+            network_offset: low(network),
+            transport_offset: low(transport),
+            payload_offset: high(network),
+            payload_bytes: high(transport),
             vlans: high(rest),
             tcp_flags: (rest >> 3) as u16 & 0x1FF,
             interface: InterfaceName((rest >> 12) as u32 & ((1 << InterfaceName::BITS) - 1)),
@@ -168,7 +170,8 @@ impl PacketDescriptor {
     /// Decodes a descriptor. The compiler reads only the words that the caller uses.
     #[inline(always)]
     pub(crate) fn of_words(words: &[u64; Self::WORDS]) -> Self {
-        let &[hash, time_ns, place, tag, lengths, stamped_ns, ref key @ .., headers, payload, rest] = words;
+        let &[hash, time_ns, place, tag, lengths, stamped_ns, ref key @ .., network, transport, rest] =
+            words;
         Self {
             packet: PacketRef {
                 hash: TableHash::from_mixed(hash),
@@ -180,7 +183,7 @@ impl PacketDescriptor {
             },
             stamped_ns,
             key: FlowKey::from_words(*key),
-            fields: HeaderFields::of_words([headers, payload, rest]),
+            fields: HeaderFields::of_words([network, transport, rest]),
         }
     }
 
