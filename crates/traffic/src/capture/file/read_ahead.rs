@@ -4,7 +4,7 @@
 //! faults first. The kernel then sees sequential faults, reads in the largest requests that the
 //! device supports, and keeps the pages in large folios. `posix_fadvise` and `readahead(2)` are no
 //! substitute: they fill the page cache with single pages, which take twice the processor time to
-//! map. If the file is cached already, the thread checks one page per piece and leaves the faults
+//! map. Where the file is cached already, the thread checks one page per piece and leaves the faults
 //! to the walk. Mapping all pages at once takes more processor time than the walk's faults, which
 //! map a run of pages each.
 
@@ -24,6 +24,9 @@ use crate::capture::map::Mapping;
 const PIECE_BYTES: usize = 1 << 20;
 /// Maximum number of bytes that the thread is ahead of the walk.
 const AHEAD_BYTES: usize = 32 << 20;
+/// Bytes after an uncached page that are made present without a check.
+const UNCHECKED_MIN: usize = 8 << 20;
+const UNCHECKED_MAX: usize = 1 << 30;
 
 /// Reads a range of a mapping ahead of its walk. Dropping it ends the thread and waits for its last
 /// piece.
@@ -96,8 +99,9 @@ fn run(shared: &Shared, mapping: &Mapping, range: Range<usize>) {
     // Whole pages: a piece is a multiple of the largest pages.
     let mut at = range.start / PIECE_BYTES * PIECE_BYTES;
     // Touching an uncached page makes the kernel read that page alone, and disturbs its read-ahead.
-    // Therefore, after the first uncached page, all pieces are made present without a check.
-    let mut is_cold = false;
+    // Therefore, after an uncached page, many pieces are made present without a check: the more,
+    // the more often checks in a row find none.
+    let (mut unchecked_to, mut unchecked_bytes) = (0, UNCHECKED_MIN);
     while at < range.end {
         // The walk has passed these pages and no longer needs them.
         let walked = shared.walked.load(Ordering::Relaxed);
@@ -118,9 +122,13 @@ fn run(shared: &Shared, mapping: &Mapping, range: Range<usize>) {
         }
         let piece = at..range.end.min(at + PIECE_BYTES);
         at = piece.end;
-        is_cold = is_cold || !is_cached(mapping.file(), piece.end - 1);
-        if !is_cold {
-            continue;
+        if piece.start >= unchecked_to {
+            if is_cached(mapping.file(), piece.end - 1) {
+                unchecked_bytes = UNCHECKED_MIN;
+                continue;
+            }
+            unchecked_to = piece.end + unchecked_bytes;
+            unchecked_bytes = (unchecked_bytes * 2).min(UNCHECKED_MAX);
         }
         if mapping.populate(piece).is_err() {
             // The file was truncated, or the kernel is older than the advice (5.14). The walk
