@@ -16,8 +16,8 @@ use flowloom::traffic::capture::InterfaceLosses;
 #[cfg(feature = "arrow")]
 use flowloom_export::ArrowWriter;
 use flowloom_export::{
-    CaptureLosses, CsvWriter, EveWriter, IpfixWriter, JsonWriter, Netflow9Writer, RecordWriter,
-    TcpCollector, UdpCollector, UdpCounters, UdpOptions, ZeekWriter,
+    CaptureLosses, CsvRows, EveRows, EveWriter, IpfixWriter, JsonRows, Netflow9Writer, RecordWriter,
+    TcpCollector, TextRows, TextWriter, UdpCollector, UdpCounters, UdpOptions, ZeekRows, ZeekWriter,
 };
 #[cfg(feature = "parquet")]
 use flowloom_export::{ParquetFile, ParquetWriter};
@@ -82,8 +82,8 @@ impl Format {
         let checked = match self {
             Self::Csv | Self::Jsonl | Self::Parquet | Self::Arrow | Self::Ipfix => Ok(()),
             Self::Netflow9 => Netflow9Writer::new(io::sink(), schema).map(|_| ()),
-            Self::Zeek => ZeekWriter::new(io::sink(), schema, &[]).map(|_| ()),
-            Self::Eve => EveWriter::new(io::sink(), schema, &[]).map(|_| ()),
+            Self::Zeek => ZeekRows::new(schema, &[]).map(|_| ()),
+            Self::Eve => EveRows::new(schema, &[]).map(|_| ()),
         };
         checked.map_err(|missing| {
             format!(
@@ -92,6 +92,18 @@ impl Format {
                 self.name()
             )
         })
+    }
+
+    /// Returns the rows of this format, if it is one of text.
+    fn rows(self, plan: &RecordPlan) -> io::Result<Option<Box<dyn TextRows>>> {
+        let (schema, columns) = (&plan.schema, &plan.columns);
+        Ok(Some(match self {
+            Self::Csv => Box::new(CsvRows::new(columns)),
+            Self::Jsonl => Box::new(JsonRows::new(columns)),
+            Self::Zeek => Box::new(ZeekRows::new(schema, columns).map_err(io::Error::other)?),
+            Self::Eve => Box::new(EveRows::new(schema, columns).map_err(io::Error::other)?),
+            Self::Ipfix | Self::Netflow9 | Self::Parquet | Self::Arrow => return Ok(None),
+        }))
     }
 
     /// Returns whether `--columns` selects the columns of this format.
@@ -390,6 +402,7 @@ impl WriterCounts {
 enum Out {
     /// Nothing has been written yet, so a refused run leaves an existing file unchanged.
     Waiting(Option<Opened>),
+    Text(TextWriter<Box<dyn Write + Send>, Box<dyn TextRows>>),
     Records(Box<dyn RecordWriter>),
 }
 
@@ -513,6 +526,35 @@ impl FlowWriter {
         self.file.as_ref().map_or(Ok(()), OutputFile::finish)
     }
 
+    /// Returns what formats records on other threads, if the format is one of text.
+    pub(crate) fn formatter(&self) -> Option<Formatter> {
+        let rows = match &self.out {
+            Out::Waiting(opened) => opened.as_ref()?.format.rows(&self.plan).ok()??,
+            Out::Text(_) | Out::Records(_) => return None,
+        };
+        Some(Formatter { view: self.plan.view(), rows })
+    }
+
+    /// Writes records that a [`Formatter`] has formatted.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the file or the collector.
+    pub(crate) fn write_formatted(&mut self, formatted: &Formatted) -> io::Result<()> {
+        let Formatted { bytes, rows, counts } = formatted;
+        self.view.add_counts(*counts);
+        if *rows == 0 {
+            return Ok(());
+        }
+        self.written += rows;
+        self.unflushed += rows;
+        self.out.writer(&self.plan)?;
+        if let Out::Text(out) = &mut self.out {
+            out.write_rows(bytes)?;
+        }
+        if self.unflushed >= self.flush_at { self.flush() } else { Ok(()) }
+    }
+
     /// Writes a record, if `--where` selects it.
     ///
     /// # Errors
@@ -527,6 +569,41 @@ impl FlowWriter {
     }
 }
 
+/// Formats records for a [`FlowWriter`], on any thread.
+pub(crate) struct Formatter {
+    view: RecordView,
+    rows: Box<dyn TextRows>,
+}
+
+/// Records as text.
+#[derive(Default)]
+pub(crate) struct Formatted {
+    bytes: Vec<u8>,
+    rows: u64,
+    /// What `--where` has selected and rejected.
+    counts: FilterCounts,
+}
+
+impl Formatter {
+    /// Returns the same for another thread.
+    pub(crate) fn another(&self) -> Self {
+        Self { view: self.view.another(), rows: self.rows.another() }
+    }
+
+    /// Adds a record, if `--where` selects it.
+    pub(crate) fn format(&mut self, record: &dyn EndedFlow, out: &mut Formatted) {
+        if let Some(row) = self.view.of(record) {
+            self.rows.row(row, &mut out.bytes);
+            out.rows += 1;
+        }
+    }
+
+    /// Ends the records of `out`.
+    pub(crate) fn end(&mut self, out: &mut Formatted) {
+        out.counts = self.view.take_counts();
+    }
+}
+
 impl Out {
     /// Returns the writer of records. Writing begins when it is first asked for.
     fn writer(&mut self, plan: &RecordPlan) -> io::Result<&mut dyn RecordWriter> {
@@ -537,6 +614,7 @@ impl Out {
             }
         }
         match self {
+            Self::Text(out) => Ok(out),
             Self::Records(out) => Ok(&mut **out),
             Self::Waiting(_) => Err(is_closed()),
         }
@@ -569,17 +647,17 @@ impl Out {
             }
             Raw::Other(out) => out,
         };
+        if let Some(rows) = format.rows(plan)? {
+            return Ok(Self::Text(TextWriter::of_rows(out, rows)));
+        }
         Ok(Self::Records(match format {
-            Format::Csv => Box::new(CsvWriter::new(out, columns)),
-            Format::Jsonl => Box::new(JsonWriter::new(out, columns)),
             Format::Ipfix => Box::new(IpfixWriter::new(out, 0, &plan.all_columns())),
             Format::Netflow9 => Box::new(Netflow9Writer::new(out, schema).map_err(io::Error::other)?),
-            Format::Zeek => Box::new(ZeekWriter::new(out, schema, columns).map_err(io::Error::other)?),
-            Format::Eve => Box::new(EveWriter::new(out, schema, columns).map_err(io::Error::other)?),
             #[cfg(feature = "arrow")]
             Format::Arrow => Box::new(ArrowWriter::new(out, columns)?),
             #[cfg(not(feature = "arrow"))]
             Format::Arrow => return Err(is_closed()),
+            Format::Csv | Format::Jsonl | Format::Zeek | Format::Eve => return Err(is_closed()),
             Format::Parquet => {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidInput,

@@ -246,6 +246,28 @@ impl RecordView {
         self.filter.is_none() || self.of(record).is_some()
     }
 
+    /// Returns a view of the same records, which has counted none.
+    pub(crate) fn another(&self) -> Self {
+        Self {
+            filter: self.filter.clone(),
+            groups: self.groups,
+            row: Row::new(FlowKey::from_words([0; 6])),
+            dates: self.dates.clone(),
+            counts: FilterCounts::default(),
+        }
+    }
+
+    /// Takes the counts out, which begin from zero again.
+    pub(crate) fn take_counts(&mut self) -> FilterCounts {
+        std::mem::take(&mut self.counts)
+    }
+
+    /// Adds what another view has counted.
+    pub(crate) fn add_counts(&mut self, FilterCounts { matched, passed_over }: FilterCounts) {
+        self.counts.matched += matched;
+        self.counts.passed_over += passed_over;
+    }
+
     /// Returns the counts of the filter, if there is one.
     pub(crate) fn counts(&self) -> Option<FilterCounts> {
         self.filter.as_ref().map(|_| self.counts)

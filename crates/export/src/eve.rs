@@ -1,15 +1,15 @@
 //! Flow events in the format of Suricata's EVE log.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::net::IpAddr;
 use std::time::{Duration, UNIX_EPOCH};
 
 use flowloom_record::{Column, Row, Schema, SchemaColumn, Value, protocol_name};
 use serde_json::{Value as Json, json};
 
-use crate::RecordWriter;
 use crate::flow_columns::{Flow, FlowColumns, MissingColumns};
 use crate::service::Service;
+use crate::text::{TextRows, TextWriter};
 
 /// Writes records as events of type `flow`, one JSON object per line, with the names and the
 /// meaning of Suricata's EVE log.
@@ -18,9 +18,11 @@ use crate::service::Service;
 /// from the flow's key and the record's start. A flow that begins with a DNS response is of the
 /// resolver's client, as for Suricata. Fields of application protocols become the objects
 /// `tls`, `dns`, `http`, `quic` and `ssh` of the flow event, and `app_proto`, as does the label.
-#[derive(Debug)]
-pub struct EveWriter<W> {
-    out: W,
+pub type EveWriter<W> = TextWriter<W, EveRows>;
+
+/// Rows of flow events.
+#[derive(Clone, Debug)]
+pub struct EveRows {
     flow: FlowColumns,
     /// The columns of application protocols, and their places.
     services: Vec<SchemaColumn>,
@@ -106,25 +108,35 @@ fn place_of(column: &Column) -> Option<EvePlace> {
     PLACES.into_iter().find(|(name, ..)| *name == column.name)
 }
 
-impl<W: Write> EveWriter<W> {
-    /// Returns a writer of records with this schema. Those of `columns` that EVE [has](Self::takes)
-    /// are part of the events, in addition to what every event has.
+impl EveRows {
+    /// Returns rows of records with this schema. Those of `columns` that EVE
+    /// [has](EveWriter::takes) are part of the events, in addition to what every event has.
     ///
     /// # Errors
     ///
     /// The columns that EVE needs, and the schema lacks.
-    pub fn new(out: W, schema: &Schema, columns: &[SchemaColumn]) -> Result<Self, MissingColumns> {
+    pub fn new(schema: &Schema, columns: &[SchemaColumn]) -> Result<Self, MissingColumns> {
         let places = columns.iter().filter_map(|found| Some((found.index, place_of(&found.column)?)));
         let services = columns.iter().filter(|found| Service::of(&found.column).is_some());
         let index = |name| columns.iter().find(|found| found.column.name == name).map(|found| found.index);
         Ok(Self {
-            out,
             flow: FlowColumns::of(schema)?,
             places: places.collect(),
             services: services.copied().collect(),
             label: index(LABEL),
             community_id: index(COMMUNITY_ID),
         })
+    }
+}
+
+impl<W: Write> EveWriter<W> {
+    /// Returns a writer of [rows](EveRows::new).
+    ///
+    /// # Errors
+    ///
+    /// The columns that EVE needs, and the schema lacks.
+    pub fn new(out: W, schema: &Schema, columns: &[SchemaColumn]) -> Result<Self, MissingColumns> {
+        Ok(Self::of_rows(out, EveRows::new(schema, columns)?))
     }
 }
 
@@ -136,8 +148,8 @@ impl EveWriter<()> {
     }
 }
 
-impl<W: Write + Send> RecordWriter for EveWriter<W> {
-    fn write(&mut self, row: &Row) -> io::Result<()> {
+impl TextRows for EveRows {
+    fn row(&mut self, row: &Row, out: &mut Vec<u8>) {
         let record = self.flow.read(row);
         let label = self
             .label
@@ -156,12 +168,13 @@ impl<W: Write + Send> RecordWriter for EveWriter<W> {
         for (index, place) in &self.places {
             add(&mut event, place, row.value(*index));
         }
-        serde_json::to_writer(&mut self.out, &event)?;
-        self.out.write_all(b"\n")
+        // Writing to memory cannot fail.
+        let _ = serde_json::to_writer(&mut *out, &event);
+        out.push(b'\n');
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
+    fn another(&self) -> Box<dyn TextRows> {
+        Box::new(self.clone())
     }
 }
 

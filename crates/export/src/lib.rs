@@ -49,6 +49,7 @@ mod netflow9;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod service;
+mod text;
 mod zeek;
 
 use std::io;
@@ -62,16 +63,17 @@ pub use arrow::{ArrowWriter, read_fragments};
 #[cfg(feature = "arrow")]
 pub use arrow_packets::{ArrowPacketWriter, PacketHeaders, PacketRow};
 pub use collector::{TcpCollector, UdpCollector, UdpCounters, UdpOptions};
-pub use csv::CsvWriter;
-pub use eve::EveWriter;
+pub use csv::{CsvRows, CsvWriter};
+pub use eve::{EveRows, EveWriter};
 pub use filter::{RecordFilter, RecordFilterError};
 pub use flow_columns::MissingColumns;
 pub use ipfix::{IpfixWriter, MessageSink, TimePrecision};
-pub use json::JsonWriter;
+pub use json::{JsonRows, JsonWriter};
 pub use netflow9::Netflow9Writer;
 #[cfg(feature = "parquet")]
 pub use parquet::{ParquetFile, ParquetWriter};
-pub use zeek::ZeekWriter;
+pub use text::{TextRows, TextWriter};
+pub use zeek::{ZeekRows, ZeekWriter};
 
 /// What an interface lost while its packets were captured, according to the capture.
 #[derive(Clone, Debug, PartialEq, Eq)]

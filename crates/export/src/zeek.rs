@@ -2,14 +2,13 @@
 
 use flowloom_flow_key::protocol::{TCP, UDP};
 use std::borrow::Cow;
-use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::io::Write;
 
 use flowloom_record::{Column, Group, Row, Schema, SchemaColumn};
 
-use crate::RecordWriter;
 use crate::flow_columns::{Flow, FlowColumns, MissingColumns};
 use crate::service::Service;
+use crate::text::{TextRows, TextWriter};
 
 const FIN: u16 = 1;
 const SYN: u16 = 2;
@@ -49,58 +48,55 @@ const FIELDS: [(&str, &str); 22] = [
 /// bytes are unset, and the state follows from the flags of both sides. `service` follows from
 /// fields of payload, or else from the protocol label. Fields that records do not have are unset
 /// (`-`) or empty: which hosts are local, and the connections of tunnels.
-#[derive(Debug)]
-pub struct ZeekWriter<W> {
-    out: W,
-    line: String,
+pub type ZeekWriter<W> = TextWriter<W, ZeekRows>;
+
+/// Rows of a `conn.log`.
+#[derive(Clone, Debug)]
+pub struct ZeekRows {
     flow: FlowColumns,
     /// The columns of application protocols.
     services: Vec<SchemaColumn>,
     conn: ConnColumns,
-    is_begun: bool,
 }
 
-impl<W: Write> ZeekWriter<W> {
-    /// Returns a writer of records with this schema. Those of `columns` that imply a service set
+impl ZeekRows {
+    /// Returns rows of records with this schema. Those of `columns` that imply a service set
     /// it.
     ///
     /// # Errors
     ///
     /// The columns that the log needs, and the schema lacks.
-    pub fn new(out: W, schema: &Schema, columns: &[SchemaColumn]) -> Result<Self, MissingColumns> {
+    pub fn new(schema: &Schema, columns: &[SchemaColumn]) -> Result<Self, MissingColumns> {
         let services = columns.iter().filter(|found| Service::of(&found.column).is_some());
         let (flow, services) = (FlowColumns::of(schema)?, services.copied().collect());
         let conn = ConnColumns::of(schema);
-        Ok(Self { out, line: String::new(), flow, services, conn, is_begun: false })
+        Ok(Self { flow, services, conn })
     }
+}
 
-    fn begin(&mut self) -> io::Result<()> {
-        if std::mem::replace(&mut self.is_begun, true) {
-            return Ok(());
-        }
-        self.out.write_all(
+impl<W: Write> ZeekWriter<W> {
+    /// Returns a writer of [rows](ZeekRows::new).
+    ///
+    /// # Errors
+    ///
+    /// The columns that the log needs, and the schema lacks.
+    pub fn new(out: W, schema: &Schema, columns: &[SchemaColumn]) -> Result<Self, MissingColumns> {
+        Ok(Self::of_rows(out, ZeekRows::new(schema, columns)?))
+    }
+}
+
+impl TextRows for ZeekRows {
+    fn head(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(
             b"#separator \\x09\n#set_separator\t,\n#empty_field\t(empty)\n#unset_field\t-\n#path\tconn\n",
-        )?;
+        );
         for (heading, at) in [("#fields", 0), ("#types", 1)] {
             let names = FIELDS.map(|(name, kind)| if at == 0 { name } else { kind });
-            writeln!(self.out, "{heading}\t{}", names.join("\t"))?;
+            out.extend_from_slice(format!("{heading}\t{}\n", names.join("\t")).as_bytes());
         }
-        Ok(())
     }
-}
 
-impl ZeekWriter<()> {
-    /// Returns whether the log has a place for an additional field, or it implies a service.
-    #[must_use]
-    pub fn takes(column: &Column) -> bool {
-        column.group == Group::Conn || column.name == LABEL || Service::of(column).is_some()
-    }
-}
-
-impl<W: Write + Send> RecordWriter for ZeekWriter<W> {
-    fn write(&mut self, row: &Row) -> io::Result<()> {
-        self.begin()?;
-        self.line.clear();
+    fn row(&mut self, row: &Row, out: &mut Vec<u8>) {
         let record = &self.flow.read(row);
         let conn = &self.conn;
         let text = |at: Option<usize>| at.and_then(|at| row.value(at).text());
@@ -139,9 +135,9 @@ impl<W: Write + Send> RecordWriter for ZeekWriter<W> {
         }
         let [orig, resp] = ends;
         let missed = conn.missed_bytes.and_then(|at| row.value(at).number()).unwrap_or(0);
-        // Writing to a string cannot fail.
+        // Writing to memory cannot fail.
         let _ = writeln!(
-            self.line,
+            out,
             "{}\t{}\t{}\t{}\t{}\t{}\t{protocol}\t{}\t{}\t{}\t{}\t{}\t-\t-\t{missed}\t{}\t{}\t{}\t{}\t{}\t(empty)\t{}",
             seconds(record.start_ns),
             uid(row, record),
@@ -161,12 +157,18 @@ impl<W: Write + Send> RecordWriter for ZeekWriter<W> {
             resp.4,
             text(conn.community_id).unwrap_or("-".into()),
         );
-        self.out.write_all(self.line.as_bytes())
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.begin()?;
-        self.out.flush()
+    fn another(&self) -> Box<dyn TextRows> {
+        Box::new(self.clone())
+    }
+}
+
+impl ZeekWriter<()> {
+    /// Returns whether the log has a place for an additional field, or it implies a service.
+    #[must_use]
+    pub fn takes(column: &Column) -> bool {
+        column.group == Group::Conn || column.name == LABEL || Service::of(column).is_some()
     }
 }
 
@@ -174,7 +176,7 @@ impl<W: Write + Send> RecordWriter for ZeekWriter<W> {
 const LABEL: &str = "l7_protocol";
 
 /// The positions of columns that records may have.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ConnColumns {
     state: Option<usize>,
     history: Option<usize>,

@@ -5,10 +5,14 @@
 //!  worker 1  flows ─ batch of records ─┴─ bounded queue ─ thread "records": digest, sink
 //! ```
 //!
+//! In the sharded layout, workers also [prepare](PrepareRecords) the records for the sink, since no
+//! CPU is idle there.
+//!
 //! Workers do not call the sink. A worker sends a batch of records when the batch is full, and an
 //! incomplete batch when the record thread requests it, [twice a second](FLUSH_EVERY). The queue
 //! bounds the memory, no matter how many flows end.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -100,6 +104,30 @@ pub trait RecordSink<F> {
     fn held(&self) -> u64 {
         0
     }
+
+    /// Returns what does a part of the work of [`write`](Self::write) that does not depend on other
+    /// records, on the threads of workers. Without it, the sink does all of it.
+    fn preparation(&self) -> Option<Box<dyn PrepareRecords<F>>> {
+        None
+    }
+
+    /// Writes what [`PrepareRecords::prepare`] has returned.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SinkError`] as [`write`](Self::write) does.
+    fn write_prepared(&mut self, _prepared: Box<dyn Any + Send>) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+/// The work for a [`RecordSink`] that several threads do at the same time.
+pub trait PrepareRecords<F>: Send {
+    /// Returns the records in the form in which [`RecordSink::write_prepared`] takes them.
+    fn prepare(&mut self, records: &[FlowRecord<F>]) -> Box<dyn Any + Send>;
+
+    /// Returns the same for another thread.
+    fn another(&self) -> Box<dyn PrepareRecords<F>>;
 }
 
 /// State that the senders and the record thread share.
@@ -167,20 +195,41 @@ impl FlushRequests {
     }
 }
 
+/// What passes through the record queue.
+enum Batch<F> {
+    Records(Vec<FlowRecord<F>>),
+    /// Records that a worker has prepared, with their number and digest; or why that failed.
+    Prepared(u64, ResultDigest, Result<Box<dyn Any + Send>, SinkError>),
+}
+
+impl<F> Batch<F> {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Records(records) => records.len() as u64,
+            Self::Prepared(count, ..) => *count,
+        }
+    }
+}
+
+/// Prepares a batch of records, and computes their digest.
+type PrepareBatch<F> = fn(&mut dyn PrepareRecords<F>, &[FlowRecord<F>]) -> Batch<F>;
+
 /// The sending end of the record queue.
-#[derive(Debug)]
 pub(crate) struct RecordSender<F> {
     batch: Vec<FlowRecord<F>>,
-    queue: SyncSender<Vec<FlowRecord<F>>>,
+    preparation: Option<(Box<dyn PrepareRecords<F>>, PrepareBatch<F>)>,
+    queue: SyncSender<Batch<F>>,
     shared: Arc<Shared>,
     epoch: u64,
     when_full: WhenFull,
 }
 
 impl<F> RecordSender<F> {
-    fn another(&self) -> Self {
+    /// Returns another sender to the same queue.
+    pub(crate) fn another(&self) -> Self {
         Self {
             batch: Vec::new(),
+            preparation: self.preparation.as_ref().map(|(prepare, batch)| (prepare.another(), *batch)),
             queue: self.queue.clone(),
             shared: Arc::clone(&self.shared),
             epoch: self.epoch,
@@ -222,7 +271,14 @@ impl<F> RecordSender<F> {
         if self.batch.is_empty() {
             return;
         }
-        let batch = std::mem::take(&mut self.batch);
+        let batch = match &mut self.preparation {
+            Some((preparation, prepare)) => {
+                let batch = prepare(&mut **preparation, &self.batch);
+                self.batch.clear();
+                batch
+            }
+            None => Batch::Records(std::mem::take(&mut self.batch)),
+        };
         let refused = match self.when_full {
             WhenFull::Block => self.queue.send(batch).err().map(|error| error.0),
             WhenFull::Drop => self.queue.try_send(batch).err().map(|error| match error {
@@ -230,7 +286,7 @@ impl<F> RecordSender<F> {
             }),
         };
         if let Some(batch) = refused {
-            self.shared.lost.fetch_add(batch.len() as u64, Ordering::Relaxed);
+            self.shared.lost.fetch_add(batch.len(), Ordering::Relaxed);
         }
     }
 }
@@ -242,9 +298,8 @@ impl<F> Drop for RecordSender<F> {
 }
 
 /// The receiving end of the record queue.
-#[derive(Debug)]
 pub(crate) struct RecordWriter<F> {
-    queue: Receiver<Vec<FlowRecord<F>>>,
+    queue: Receiver<Batch<F>>,
     shared: Arc<Shared>,
     report: RecordsReport,
     failed: Option<SinkError>,
@@ -257,8 +312,14 @@ pub(crate) struct RecordWriter<F> {
 pub(crate) fn queue<F>(when_full: WhenFull) -> (RecordSender<F>, RecordWriter<F>) {
     let (sender, receiver) = sync_channel(QUEUED_MAX);
     let shared: Arc<Shared> = Arc::default();
-    let sender =
-        RecordSender { batch: Vec::new(), queue: sender, shared: Arc::clone(&shared), epoch: 0, when_full };
+    let sender = RecordSender {
+        batch: Vec::new(),
+        preparation: None,
+        queue: sender,
+        shared: Arc::clone(&shared),
+        epoch: 0,
+        when_full,
+    };
     let writer = RecordWriter {
         queue: receiver,
         shared,
@@ -270,13 +331,57 @@ pub(crate) fn queue<F>(when_full: WhenFull) -> (RecordSender<F>, RecordWriter<F>
     (sender, writer)
 }
 
+/// Returns the digest of records.
+fn digest_of<F: FlowState>(records: &[FlowRecord<F>]) -> ResultDigest {
+    let (mut digest, mut values) = (ResultDigest::default(), Vec::with_capacity(F::COLUMNS.len()));
+    for record in records {
+        values.clear();
+        record.state.values(&mut values);
+        digest.add(ResultDigest::of_flow(&record.key, &values));
+    }
+    digest
+}
+
+impl<F> std::fmt::Debug for RecordSender<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecordSender").field("batch", &self.batch.len()).finish_non_exhaustive()
+    }
+}
+
+impl<F: FlowState> RecordSender<F> {
+    pub(crate) fn is_preparing(&self) -> bool {
+        self.preparation.is_some()
+    }
+
+    /// Makes senders prepare their records.
+    pub(crate) fn prepare_with(&mut self, preparation: Option<Box<dyn PrepareRecords<F>>>) {
+        self.preparation = preparation.map(|preparation| {
+            let prepare: PrepareBatch<F> = |preparation, records| {
+                let prepared = caught(|| (digest_of(records), preparation.prepare(records)));
+                let count = records.len() as u64;
+                match prepared {
+                    Ok((digest, prepared)) => Batch::Prepared(count, digest, Ok(prepared)),
+                    Err(message) => {
+                        let error = SinkError::of_panic(&message);
+                        Batch::Prepared(count, ResultDigest::default(), Err(error))
+                    }
+                }
+            };
+            (preparation, prepare)
+        });
+    }
+}
+
 impl<F: FlowState> RecordWriter<F> {
     /// Passes records to the sink until all senders are gone. Stops the run when the sink fails.
     pub(crate) fn run(&mut self, sink: &mut (dyn RecordSink<F> + Send), control: &Control) {
         let mut next = clock::now() + FLUSH_EVERY;
         loop {
             match self.queue.recv_timeout(next.saturating_duration_since(clock::now())) {
-                Ok(records) => self.write(sink, &records),
+                Ok(Batch::Records(records)) => self.write(sink, &records),
+                Ok(Batch::Prepared(count, digest, prepared)) => {
+                    self.pass(sink, count, |sink| Ok((digest, sink.write_prepared(prepared?)?)));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -310,22 +415,24 @@ impl<F: FlowState> RecordWriter<F> {
 
     /// Passes records to the sink.
     pub(crate) fn write(&mut self, sink: &mut (dyn RecordSink<F> + Send), records: &[FlowRecord<F>]) {
-        let count = records.len() as u64;
+        self.pass(sink, records.len() as u64, |sink| Ok((digest_of(records), sink.write(records)?)));
+    }
+
+    /// Passes a number of records to the sink, and adds their digest.
+    fn pass(
+        &mut self,
+        sink: &mut (dyn RecordSink<F> + Send),
+        count: u64,
+        write: impl FnOnce(&mut (dyn RecordSink<F> + Send)) -> Result<(ResultDigest, ()), SinkError>,
+    ) {
         if self.failed.is_some() {
             self.report.lost += count;
             return;
         }
-        let written = caught(|| {
-            let mut values = Vec::with_capacity(F::COLUMNS.len());
-            for record in records {
-                values.clear();
-                record.state.values(&mut values);
-                self.report.digest.add(ResultDigest::of_flow(&record.key, &values));
-            }
-            sink.write(records)
-        });
+        let written = caught(|| write(sink));
         match written.unwrap_or_else(|message| Err(SinkError::of_panic(&message))) {
-            Ok(()) => {
+            Ok((digest, ())) => {
+                self.report.digest.combine(digest);
                 self.report.written += count;
                 self.is_held = true;
             }
@@ -429,6 +536,66 @@ mod tests {
                     digest.add(ResultDigest::of_flow(&key, &[Value::Number(number)]));
                 }
                 assert_eq!((report.lost, report.digest), (0, digest));
+            }
+        }
+    }
+
+    /// Sums what several threads have prepared.
+    #[derive(Default)]
+    struct Sums(u64);
+
+    /// Sums numbers up to a maximum.
+    struct Summed(u64);
+
+    impl RecordSink<Number> for Sums {
+        fn write(&mut self, _: &[FlowRecord<Number>]) -> Result<(), SinkError> {
+            panic!("all records are prepared")
+        }
+
+        fn write_prepared(&mut self, prepared: Box<dyn Any + Send>) -> Result<(), SinkError> {
+            self.0 += *prepared.downcast::<u64>().unwrap();
+            Ok(())
+        }
+    }
+
+    impl PrepareRecords<Number> for Summed {
+        fn prepare(&mut self, records: &[FlowRecord<Number>]) -> Box<dyn Any + Send> {
+            let numbers = records.iter().map(|record| record.state.0);
+            assert!(numbers.clone().all(|number| number < self.0), "a number is too large");
+            Box::new(numbers.sum::<u64>())
+        }
+
+        fn another(&self) -> Box<dyn PrepareRecords<Number>> {
+            Box::new(Self(self.0))
+        }
+    }
+
+    #[test]
+    fn senders_prepare_records_and_a_panic_of_theirs_ends_the_run() {
+        for max in [u64::MAX, 5000] {
+            let (mut sender, mut writer) = queue(WhenFull::Block);
+            sender.prepare_with(Some(Box::new(Summed(max))));
+            let (control, mut sink) = (Control::default(), Sums::default());
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    let mut sender = sender.another();
+                    scope.spawn(move || (0..10_000).for_each(|i| sender.push(record(i))));
+                }
+                drop(sender);
+                writer.run(&mut sink, &control);
+            });
+            let (report, error) = writer.finish();
+            assert_eq!(report.written + report.lost, 30_000);
+            let is_whole = max == u64::MAX;
+            assert_eq!((error.is_some(), control.is_stopped()), (!is_whole, !is_whole));
+            if is_whole {
+                let digest = digest_of(&(0..10_000).map(record).collect::<Vec<_>>());
+                let mut three = ResultDigest::default();
+                (0..3).for_each(|_| three.combine(digest));
+                assert_eq!((sink.0, report.digest, report.lost), (3 * 9999 * 5000, three, 0));
+            } else {
+                let text = error.map(|error| error.to_string()).unwrap_or_default();
+                assert!(text.contains("a number is too large"), "{text}");
             }
         }
     }

@@ -131,18 +131,21 @@ impl<F> FlowResults<F> {
         })
     }
 
+    /// Returns the records themselves, in a list for each table or part. The records of one key are
+    /// in one list, in order of time; otherwise the order is unspecified.
+    pub(crate) fn into_lists(self) -> impl Iterator<Item = Vec<FlowRecord<F>>> {
+        let mut removed = self.removed.into_iter();
+        self.chunks.into_iter().map(move |mut records| {
+            let mut removed = removed.next().unwrap_or_default().into_iter();
+            records.retain(|_| !removed.next().unwrap_or(false));
+            records
+        })
+    }
+
     /// Returns the records themselves. The records of one key are in order of time; otherwise the
     /// order is unspecified.
     pub fn into_records(self) -> impl Iterator<Item = FlowRecord<F>> {
-        let mut removed = self.removed.into_iter();
-        self.chunks.into_iter().flat_map(move |records| {
-            let removed = removed.next().unwrap_or_default();
-            records
-                .into_iter()
-                .enumerate()
-                .filter(move |(at, _)| !removed.get(*at).copied().unwrap_or(false))
-                .map(|(_, record)| record)
-        })
+        self.into_lists().flatten()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Runs each stage on its own thread. Every run ends with a balanced report.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
@@ -13,14 +14,14 @@ use crate::config::{EngineConfig, Layout};
 use crate::control::Control;
 use crate::dispatch::policy::PolicyRef;
 use crate::dispatch::stage::InputStage;
-use crate::egress::records::{self, RecordOutput, RecordSink};
+use crate::egress::records::{self, RecordOutput, RecordSender, RecordSink};
 use crate::egress::reorder::Egress;
 use crate::error::{ConfigError, Fault, StartError};
 use crate::exchange::member::Member;
 use crate::exchange::run::MemberEnd;
 use crate::exchange::{self, Exchange};
 use crate::report::RunReport;
-use crate::report::results::FlowResults;
+use crate::report::results::{FlowRecord, FlowResults};
 use crate::runtime::assemble::{self, Assembly, Builders, EgressEnd, Ended, Endpoints, Parts};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::clock;
@@ -156,7 +157,10 @@ pub(crate) fn with_records<F: FlowState>(
     run: impl FnOnce(RecordOutput<F>) -> Result<RunReport<F>, StartError>,
 ) -> Result<RunReport<F>, StartError> {
     let Some(sink) = sink else { return run(RecordOutput::kept(config)) };
-    let (sender, mut writer) = records::queue(config.records_when_full);
+    let (mut sender, mut writer) = records::queue(config.records_when_full);
+    if let Layout::Sharded { .. } = config.layout {
+        sender.prepare_with(sink.preparation());
+    }
     std::thread::scope(|scope| {
         let thread = Builder::new().name("records".into()).spawn_scoped(scope, move || {
             writer.run(sink, control);
@@ -170,7 +174,7 @@ pub(crate) fn with_records<F: FlowState>(
             if let RecordOutput::Stream(sender) = &mut last {
                 // No records follow these, so waiting loses none.
                 sender.wait_when_full();
-                kept.into_records().for_each(|record| sender.push(record));
+                send_all(sender, kept.into_lists());
             }
             report
         });
@@ -186,6 +190,29 @@ pub(crate) fn with_records<F: FlowState>(
             report
         })
     })
+}
+
+/// Sends lists of records. Further threads help if the sender prepares its records.
+fn send_all<F: FlowState>(sender: &mut RecordSender<F>, lists: impl Iterator<Item = Vec<FlowRecord<F>>>) {
+    let lists: Vec<_> = lists.map(Mutex::new).collect();
+    let next = AtomicUsize::new(0);
+    let send = |sender: &mut RecordSender<F>| {
+        while let Some(list) = lists.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let records = std::mem::take(&mut *list.lock().unwrap_or_else(PoisonError::into_inner));
+            for record in records {
+                sender.push(record);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let others = if sender.is_preparing() { lists.len().saturating_sub(1) } else { 0 };
+        for _ in 0..others {
+            let (mut sender, send) = (sender.another(), &send);
+            // If no thread starts, this one sends all lists.
+            let _ = Builder::new().name("sender".into()).spawn_scoped(scope, move || send(&mut sender));
+        }
+        send(sender);
+    });
 }
 
 fn run_inline(mut stage: InlineStage<'_>, cpu: Option<u32>) -> Result<Finished, StartError> {

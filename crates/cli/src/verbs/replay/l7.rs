@@ -107,6 +107,29 @@ impl Labels {
         protocol.bytes_on_wire += flow.bytes();
     }
 
+    /// Adds the labels of other records.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.matched += other.matched;
+        self.no_match += other.no_match;
+        self.no_match_yet += other.no_match_yet;
+        self.inspected_packets += other.inspected_packets;
+        self.inspected_bytes += other.inspected_bytes;
+        self.overlap_bytes += other.overlap_bytes;
+        self.gap_bytes += other.gap_bytes;
+        for (name, of_other) in other.protocols {
+            let Some(all) = self.protocols.get_mut(name) else {
+                self.protocols.insert(name, of_other);
+                continue;
+            };
+            all.flows += of_other.flows;
+            all.guess += of_other.guess;
+            all.one_side += of_other.one_side;
+            all.both_sides += of_other.both_sides;
+            all.packets += of_other.packets;
+            all.bytes_on_wire += of_other.bytes_on_wire;
+        }
+    }
+
     /// Returns the figures of a run.
     pub(super) fn figures(self, plan: &L7Plan) -> L7Figures {
         let (totals, scanner) = (plan.totals(), plan.scanner());

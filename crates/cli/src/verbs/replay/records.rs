@@ -1,19 +1,31 @@
 //! The processing of flow records in `replay` as flows end, in bounded memory.
 
+use std::any::Any;
+
 use flowloom::apps::accounting::AccountingRecord;
 use flowloom::apps::{EndedFlow, L7Flow};
-use flowloom::engine::{FlowRecord, RecordSink, SinkError};
+use flowloom::engine::{FlowRecord, PrepareRecords, RecordSink, SinkError};
 use flowloom::traffic::capture::InterfaceLosses;
 
 use super::l7::Labels;
 use super::record_sums::RecordSums;
-use crate::flow_file::FlowWriter;
+use crate::flow_file::{FlowWriter, Formatted, Formatter};
 use crate::record_view::RecordView;
 
 /// Receives the records of any application.
 pub(super) trait AnySink: Send {
     /// Takes the record of a flow that has ended.
     fn take(&mut self, record: &dyn EndedFlow) -> Result<(), SinkError>;
+
+    /// See [`RecordSink::preparation`].
+    fn preparation(&self) -> Option<Preparation> {
+        None
+    }
+
+    /// Takes records that were prepared.
+    fn take_prepared(&mut self, _prepared: Prepared) -> Result<(), SinkError> {
+        Ok(())
+    }
 
     /// See [`RecordSink::flush`].
     fn flush(&mut self) -> Result<(), SinkError> {
@@ -43,6 +55,63 @@ where
 
     fn tick(&mut self) -> Result<(), SinkError> {
         self.0.tick()
+    }
+
+    fn preparation(&self) -> Option<Box<dyn PrepareRecords<F>>> {
+        Some(Box::new(self.0.preparation()?))
+    }
+
+    fn write_prepared(&mut self, prepared: Box<dyn Any + Send>) -> Result<(), SinkError> {
+        prepared.downcast().map_or(Ok(()), |prepared| self.0.take_prepared(*prepared))
+    }
+}
+
+/// Does the part of the work for [`Records`] that does not depend on other records.
+pub(super) struct Preparation {
+    formatter: Option<Formatter>,
+    has_labels: bool,
+    has_times: bool,
+}
+
+/// Records that a [`Preparation`] has prepared.
+#[derive(Default)]
+pub(super) struct Prepared {
+    formatted: Formatted,
+    labels: Labels,
+    times_back: u64,
+}
+
+impl<F> PrepareRecords<F> for Preparation
+where
+    FlowRecord<F>: EndedFlow,
+{
+    fn prepare(&mut self, records: &[FlowRecord<F>]) -> Box<dyn Any + Send> {
+        let mut prepared = Prepared::default();
+        for record in records {
+            self.add(record, &mut prepared);
+        }
+        if let Some(formatter) = &mut self.formatter {
+            formatter.end(&mut prepared.formatted);
+        }
+        Box::new(prepared)
+    }
+
+    fn another(&self) -> Box<dyn PrepareRecords<F>> {
+        Box::new(Self { formatter: self.formatter.as_ref().map(Formatter::another), ..*self })
+    }
+}
+
+impl Preparation {
+    fn add(&mut self, record: &dyn EndedFlow, prepared: &mut Prepared) {
+        if let (true, Some(flow)) = (self.has_labels, record.label()) {
+            prepared.labels.add(flow);
+        }
+        if let (true, Some(account)) = (self.has_times, record.account()) {
+            prepared.times_back += u64::from(account.times_back() > 0);
+        }
+        if let Some(formatter) = &mut self.formatter {
+            formatter.format(record, &mut prepared.formatted);
+        }
     }
 }
 
@@ -83,6 +152,30 @@ impl AnySink for Records {
             sums.add(record);
         }
         self.file.as_mut().map_or(Ok(()), |file| file.write(record)).map_err(failed)
+    }
+
+    /// Sums, and formats other than text, need the records themselves.
+    fn preparation(&self) -> Option<Preparation> {
+        if self.sums.is_some() {
+            return None;
+        }
+        let formatter = match &self.file {
+            Some(file) => Some(file.formatter()?),
+            None => None,
+        };
+        let (has_labels, has_times) = (self.labels.is_some(), self.times_back.is_some());
+        Some(Preparation { formatter, has_labels, has_times })
+    }
+
+    fn take_prepared(&mut self, prepared: Prepared) -> Result<(), SinkError> {
+        let Prepared { formatted, labels, times_back } = prepared;
+        if let Some(all) = &mut self.labels {
+            all.merge(labels);
+        }
+        if let Some(all) = &mut self.times_back {
+            *all += times_back;
+        }
+        self.file.as_mut().map_or(Ok(()), |file| file.write_formatted(&formatted)).map_err(failed)
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {
