@@ -46,8 +46,10 @@ pub(super) fn plan(arguments: &Replay, inputs: &[Input], options: SetOptions) ->
             let is_long = source.bytes_on_disk().is_none_or(|bytes| bytes >= ALL_CPUS_FROM_BYTES);
             let is_paced = arguments.speed != Pace::Max;
             let is_usual = asks_pipeline.is_none() && !is_paced && matches!(source, Source::Captures(_));
-            let workers = cpus.min(WORKERS_MAX);
-            let is_sharded = is_usual && is_long && workers > 1;
+            // Workers on all CPUs would slow down the thread that they wait for.
+            let workers = || (cpus - usize::from(source.is_read_apart() && cpus > 1)).min(WORKERS_MAX);
+            let workers = if is_usual && is_long { workers() } else { 1 };
+            let is_sharded = workers > 1;
             (if is_sharded { Layout::Sharded { workers } } else { Layout::Inline }, None)
         }
     };

@@ -92,6 +92,11 @@ impl Source {
         }
     }
 
+    /// Returns whether a thread besides those of the engine reads or unpacks the input.
+    pub(super) fn is_read_apart(&self) -> bool {
+        matches!(self, Self::Captures(set) if set.is_read_apart())
+    }
+
     /// Returns how many captures overlap in time and were merged.
     pub(super) fn overlapped(&self) -> Option<usize> {
         match self {

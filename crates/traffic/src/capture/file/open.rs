@@ -546,7 +546,7 @@ fn read_header(reader: &mut impl Read, format: Format, prefix: &mut Vec<u8>) -> 
 }
 
 /// Reads until `count` bytes are there or the input ends.
-fn read_up_to(reader: &mut impl Read, count: usize) -> io::Result<Vec<u8>> {
+pub(crate) fn read_up_to(reader: &mut impl Read, count: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(count.min(64 << 10));
     reader.take(count as u64).read_to_end(&mut bytes)?;
     Ok(bytes)

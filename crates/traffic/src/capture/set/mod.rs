@@ -14,10 +14,11 @@ use flowloom_packet::{Fill, PacketBatch, PacketSource, Segment, SourceError};
 
 use super::background;
 use super::error::CaptureError;
+use super::format::{Packing, SNIFF_BYTES};
 use super::members::{Member, MemberRange, Members, Opened, Opener, first_of};
 use super::merge::{Context, Merge};
 use super::notice::Notice;
-use super::open::Capture;
+use super::open::{Capture, read_up_to};
 use super::opening::Opening;
 use super::parts::{NotCuttable, PlanError, range_of};
 use super::patient::GiveUp;
@@ -308,6 +309,20 @@ impl CaptureSet {
                 }
             })
             .sum()
+    }
+
+    /// Returns whether a thread of its own reads or unpacks an input: a pipe, or a compressed
+    /// capture. It looks at the first few inputs.
+    pub fn is_read_apart(&self) -> bool {
+        const LOOKED_AT: usize = 16;
+        self.members.iter().take(LOOKED_AT).any(|member| match &member.input {
+            Input::Stdin => true,
+            Input::Path(path) => {
+                let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
+                let head = || read_up_to(&mut std::fs::File::open(path)?, SNIFF_BYTES);
+                !is_file || head().is_ok_and(|head| Packing::of(&head).is_some())
+            }
+        })
     }
 
     /// Opens the next capture, or continues opening it. Returns `Packets` when it is open,
