@@ -176,6 +176,9 @@ pub struct EngineConfig {
     /// [`FlowTimeouts::for_table`](crate::FlowTimeouts::for_table). Defaults to `None`: closed
     /// flows have the timeout of other flows.
     pub closed_timeout: Option<IdleTimeout>,
+    /// Maximum number of live flows in all tables together. Further flows displace others, or are
+    /// refused, as in a full table. Defaults to `None`: each table has its own limit.
+    pub flows_max: Option<u64>,
     /// Maximum number of records of ended flows that a run keeps for the results when there is no
     /// record sink. Defaults to 16,777,216.
     pub records_max: usize,
@@ -212,6 +215,7 @@ impl EngineConfig {
             when_full: WhenFull::Block,
             idle_timeout: None,
             closed_timeout: None,
+            flows_max: None,
             records_max: 16 << 20,
             records_when_full: WhenFull::Block,
             packet_limit: None,

@@ -113,6 +113,7 @@ compile_error!(
 
 pub mod app;
 mod batch;
+mod budget;
 pub mod config;
 pub mod control;
 mod dispatch;
@@ -139,7 +140,8 @@ pub use app::{Actions, App, Composed, FlowState, Verdict};
 pub use config::{Cores, EngineConfig, Layout, Order, PlacementDigest, WhenFull};
 pub use control::{Control, Snapshot, WireSnapshot, WorkerSnapshot};
 pub use dispatch::policy::PolicyRef;
-pub use egress::records::{PrepareRecords, RecordSink};
+pub use egress::prepare::PrepareRecords;
+pub use egress::records::RecordSink;
 pub use egress::reorder::{PacketSink, Released, SinkCounters};
 pub use error::{ConfigError, Fault, SinkError, StartError};
 pub use ingest::pace::Pace;

@@ -14,17 +14,19 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
 use crate::app::FlowState;
+use crate::budget::Budget;
 use crate::config::{EngineConfig, WhenFull};
 use crate::control::Control;
+use crate::egress::prepare::{Batch, Preparation, PrepareRecords};
 use crate::error::SinkError;
 use crate::report::counters::RecordsReport;
 use crate::report::digest::ResultDigest;
-use crate::report::results::FlowRecord;
+use crate::report::results::{FlowRecord, digest_of};
 use crate::runtime::clock;
 use crate::runtime::panics::caught;
 
@@ -121,15 +123,6 @@ pub trait RecordSink<F> {
     }
 }
 
-/// The work for a [`RecordSink`] that several threads do at the same time.
-pub trait PrepareRecords<F>: Send {
-    /// Returns the records in the form in which [`RecordSink::write_prepared`] takes them.
-    fn prepare(&mut self, records: &[FlowRecord<F>]) -> Box<dyn Any + Send>;
-
-    /// Returns the same for another thread.
-    fn another(&self) -> Box<dyn PrepareRecords<F>>;
-}
-
 /// State that the senders and the record thread share.
 #[derive(Debug, Default)]
 struct Shared {
@@ -142,7 +135,7 @@ struct Shared {
 #[derive(Debug)]
 pub(crate) enum RecordOutput<F> {
     /// The table keeps the records for the results, as long as the run may keep more.
-    Keep(RecordBudget),
+    Keep(Budget),
     /// The table sends the records to the record thread.
     Stream(RecordSender<F>),
 }
@@ -150,7 +143,7 @@ pub(crate) enum RecordOutput<F> {
 impl<F> RecordOutput<F> {
     /// Keeps as many records as the run may keep.
     pub(crate) fn kept(config: &EngineConfig) -> Self {
-        Self::Keep(RecordBudget(Arc::new(AtomicUsize::new(config.records_max))))
+        Self::Keep(Budget::new(config.records_max as u64))
     }
 
     /// Returns the requests of the record thread, if there is one.
@@ -159,18 +152,6 @@ impl<F> RecordOutput<F> {
             Self::Keep(_) => None,
             Self::Stream(sender) => Some(FlushRequests(Arc::clone(&sender.shared))),
         }
-    }
-}
-
-/// The number of records that all tables of a run may still keep.
-#[derive(Clone, Debug)]
-pub(crate) struct RecordBudget(Arc<AtomicUsize>);
-
-impl RecordBudget {
-    /// Takes a record from the budget, if one is left.
-    pub(crate) fn take(&self) -> bool {
-        // Relaxed: the number guards no other data.
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 }
 
@@ -195,29 +176,10 @@ impl FlushRequests {
     }
 }
 
-/// What passes through the record queue.
-enum Batch<F> {
-    Records(Vec<FlowRecord<F>>),
-    /// Records that a worker has prepared, with their number and digest; or why that failed.
-    Prepared(u64, ResultDigest, Result<Box<dyn Any + Send>, SinkError>),
-}
-
-impl<F> Batch<F> {
-    fn len(&self) -> u64 {
-        match self {
-            Self::Records(records) => records.len() as u64,
-            Self::Prepared(count, ..) => *count,
-        }
-    }
-}
-
-/// Prepares a batch of records, and computes their digest.
-type PrepareBatch<F> = fn(&mut dyn PrepareRecords<F>, &[FlowRecord<F>]) -> Batch<F>;
-
 /// The sending end of the record queue.
 pub(crate) struct RecordSender<F> {
     batch: Vec<FlowRecord<F>>,
-    preparation: Option<(Box<dyn PrepareRecords<F>>, PrepareBatch<F>)>,
+    preparation: Option<Preparation<F>>,
     queue: SyncSender<Batch<F>>,
     shared: Arc<Shared>,
     epoch: u64,
@@ -229,7 +191,7 @@ impl<F> RecordSender<F> {
     pub(crate) fn another(&self) -> Self {
         Self {
             batch: Vec::new(),
-            preparation: self.preparation.as_ref().map(|(prepare, batch)| (prepare.another(), *batch)),
+            preparation: self.preparation.as_ref().map(Preparation::another),
             queue: self.queue.clone(),
             shared: Arc::clone(&self.shared),
             epoch: self.epoch,
@@ -272,8 +234,8 @@ impl<F> RecordSender<F> {
             return;
         }
         let batch = match &mut self.preparation {
-            Some((preparation, prepare)) => {
-                let batch = prepare(&mut **preparation, &self.batch);
+            Some(preparation) => {
+                let batch = preparation.prepare(&self.batch);
                 self.batch.clear();
                 batch
             }
@@ -331,17 +293,6 @@ pub(crate) fn queue<F>(when_full: WhenFull) -> (RecordSender<F>, RecordWriter<F>
     (sender, writer)
 }
 
-/// Returns the digest of records.
-fn digest_of<F: FlowState>(records: &[FlowRecord<F>]) -> ResultDigest {
-    let (mut digest, mut values) = (ResultDigest::default(), Vec::with_capacity(F::COLUMNS.len()));
-    for record in records {
-        values.clear();
-        record.state.values(&mut values);
-        digest.add(ResultDigest::of_flow(&record.key, &values));
-    }
-    digest
-}
-
 impl<F> std::fmt::Debug for RecordSender<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RecordSender").field("batch", &self.batch.len()).finish_non_exhaustive()
@@ -354,21 +305,8 @@ impl<F: FlowState> RecordSender<F> {
     }
 
     /// Makes senders prepare their records.
-    pub(crate) fn prepare_with(&mut self, preparation: Option<Box<dyn PrepareRecords<F>>>) {
-        self.preparation = preparation.map(|preparation| {
-            let prepare: PrepareBatch<F> = |preparation, records| {
-                let prepared = caught(|| (digest_of(records), preparation.prepare(records)));
-                let count = records.len() as u64;
-                match prepared {
-                    Ok((digest, prepared)) => Batch::Prepared(count, digest, Ok(prepared)),
-                    Err(message) => {
-                        let error = SinkError::of_panic(&message);
-                        Batch::Prepared(count, ResultDigest::default(), Err(error))
-                    }
-                }
-            };
-            (preparation, prepare)
-        });
+    pub(crate) fn prepare_with(&mut self, work: Option<Box<dyn PrepareRecords<F>>>) {
+        self.preparation = work.map(Preparation::new);
     }
 }
 

@@ -149,6 +149,19 @@ impl<F> FlowResults<F> {
     }
 }
 
+/// Returns the digest of records.
+pub(crate) fn digest_of<'a, F: FlowState>(
+    records: impl IntoIterator<Item = &'a FlowRecord<F>>,
+) -> ResultDigest {
+    let (mut digest, mut values) = (ResultDigest::default(), Vec::with_capacity(F::COLUMNS.len()));
+    for record in records {
+        values.clear();
+        record.state.values(&mut values);
+        digest.add(ResultDigest::of_flow(&record.key, &values));
+    }
+    digest
+}
+
 /// Minimum number of records for which a further thread computes the digest.
 const DIGEST_PARALLEL: usize = 16 << 10;
 
@@ -156,17 +169,10 @@ impl<F: FlowState> FlowResults<F> {
     /// Returns the digest of all records.
     pub(crate) fn digest(&self) -> ResultDigest {
         let of_chunk = |chunk: usize| {
-            let (mut digest, mut values) = (ResultDigest::default(), Vec::with_capacity(F::COLUMNS.len()));
             let removed = self.removed.get(chunk);
-            for (at, record) in self.chunks[chunk].iter().enumerate() {
-                if removed.and_then(|removed| removed.get(at)) == Some(&true) {
-                    continue;
-                }
-                values.clear();
-                record.state.values(&mut values);
-                digest.add(ResultDigest::of_flow(&record.key, &values));
-            }
-            digest
+            let is_removed = |at: usize| removed.and_then(|removed| removed.get(at)) == Some(&true);
+            let records = self.chunks[chunk].iter().enumerate();
+            digest_of(records.filter(|(at, _)| !is_removed(*at)).map(|(_, record)| record))
         };
         let mut digest = ResultDigest::default();
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);

@@ -10,6 +10,7 @@ use flowloom_flow_table::FlowTable;
 use flowloom_packet::PacketSource;
 
 use crate::app::{App, FlowState};
+use crate::budget::Budget;
 use crate::config::{EngineConfig, Layout};
 use crate::control::Control;
 use crate::dispatch::policy::PolicyRef;
@@ -116,9 +117,10 @@ where
     E: std::error::Error + Send + Sync + 'static,
 {
     let requests = output.flush_requests();
+    let budget = config.flows_max.map(Budget::new);
     let mut flows = |i| {
         let table = table(i).map_err(|error| StartError::Table(Box::new(error)))?;
-        let flows = Flows::new(table, config.timeouts(), output.clone());
+        let flows = Flows::new(table, config.timeouts(), output.clone()).with_budget(budget.clone());
         let flows = if is_part { flows.with_spans() } else { flows };
         Ok(Box::new(flows) as Box<dyn FlowStore>)
     };

@@ -9,6 +9,7 @@ use flowloom_flow_table::{Cursor, FlowId, FlowTable, MemoryReport, TableStats, T
 use flowloom_packet::PacketView;
 
 use crate::app::{App, FlowState, Verdict};
+use crate::budget::Budget;
 use crate::egress::records::RecordOutput;
 use crate::report::counters::FlowCounts;
 use crate::report::results::{EndedBy, FlowRecord};
@@ -60,6 +61,10 @@ pub(crate) struct Flows<F, T> {
     pub(crate) table: T,
     timeouts: FlowTimeouts,
     records: Records<F>,
+    /// The flows that all tables of the run may still begin, if there is a limit.
+    budget: Option<Budget>,
+    /// Flows that were refused for lack of it.
+    refused: u64,
 }
 
 /// Records of ended flows.
@@ -137,7 +142,12 @@ pub(crate) struct Occupancy {
 impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
     pub(crate) fn new(table: T, timeouts: FlowTimeouts, output: RecordOutput<F>) -> Self {
         let records = Records { output, ended: Vec::new(), starts: None, counts: FlowCounts::default() };
-        Self { table, timeouts, records }
+        Self { table, timeouts, records, budget: None, refused: 0 }
+    }
+
+    /// Limits the flows of all tables together.
+    pub(crate) fn with_budget(self, budget: Option<Budget>) -> Self {
+        Self { budget, ..self }
     }
 
     /// Keeps the times of records, which composing parts under a timeout needs.
@@ -215,6 +225,32 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         hash: TableHash,
         now: Tick,
     ) -> Option<(FlowId, bool)> {
+        if self.budget.as_ref().is_some_and(|budget| !budget.take()) {
+            if let Some(id) = self.table.lookup(key, hash) {
+                return Some((id, false));
+            }
+            let mut evict = EvictUnestablished(app, &mut self.records);
+            if !(F::EVICTABLE && self.table.evict(hash, &mut evict)) {
+                self.refused += 1;
+                return None;
+            }
+        }
+        let before = self.table.len();
+        let entry = self.enter(app, key, hash, now);
+        if let Some(budget) = &self.budget {
+            // One was taken, which is too much if the flow exists, is refused, or displaces another.
+            budget.give_back(u64::from((before + 1).saturating_sub(self.table.len())));
+        }
+        entry
+    }
+
+    fn enter<A: App<Flow = F>>(
+        &mut self,
+        app: &mut A,
+        key: &FlowKey,
+        hash: TableHash,
+        now: Tick,
+    ) -> Option<(FlowId, bool)> {
         // An earlier packet of the burst may have inserted the flow since the lookup.
         let class = FlowTimeouts::class(false);
         let entry = if F::EVICTABLE {
@@ -243,13 +279,18 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         if !self.timeouts.is_set() {
             return false;
         }
-        let Self { table, records, .. } = self;
+        let Self { table, records, budget, .. } = self;
+        let mut count = 0;
         let expired = table.expire(tick_of(time_ns), EXPIRE_BUDGET, &mut |id, key, mut state| {
             app.on_end(&key, &mut state, EndedBy::IdleTimeout);
             records.counts.expired += 1;
+            count += 1;
             let span = records.starts.as_ref().map(|starts| Span { start: starts.of(id), last: Tick(0) });
             records.add(FlowRecord { key, state, ended: EndedBy::IdleTimeout }, span);
         });
+        if let Some(budget) = budget {
+            budget.give_back(count);
+        }
         expired.more
     }
 
@@ -282,6 +323,9 @@ impl<F: FlowState, T: FlowTable<FlowKey, F> + Send + 'static> FlowStore for Flow
     fn discard(&mut self, key: &FlowKey, hash: TableHash) {
         if let Some(state) = self.table.remove_key(key, hash) {
             self.records.counts.discarded += 1;
+            if let Some(budget) = &self.budget {
+                budget.give_back(1);
+            }
             // What a panic left may panic again when it is dropped.
             let _ = caught(|| drop(state));
         }
@@ -296,8 +340,9 @@ impl<F: FlowState, T: FlowTable<FlowKey, F> + Send + 'static> FlowStore for Flow
     }
 
     fn finish(self: Box<Self>) -> FlowsEnd {
-        let Self { mut table, timeouts, records } = *self;
-        let stats = table.stats();
+        let Self { mut table, timeouts, records, refused, .. } = *self;
+        let mut stats = table.stats();
+        stats.refused += refused;
         let mut memory = table.memory();
         if memory.pages.huge_requested {
             memory.pages = table.pages_obtained();

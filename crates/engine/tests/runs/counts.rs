@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use flowloom_engine::counters::WorkerCounters;
 use flowloom_engine::{
-    App, Control, EndedBy, Endpoints, Layout, PolicyRef, Verdict, run, run_seeded, run_with,
+    App, Control, EndedBy, Endpoints, EngineConfig, IdleTimeout, Layout, PolicyRef, Verdict, run,
+    run_seeded, run_with,
 };
 use flowloom_packet::drop_reason::DropCounts;
 use flowloom_packet::{
@@ -379,4 +380,27 @@ fn a_snapshot_adds_up_also_while_another_run_begins() {
         is_over.store(true, Ordering::Relaxed);
         watcher.join().unwrap();
     });
+}
+
+#[test]
+fn all_tables_together_keep_the_limit_of_the_run() {
+    let run = |layout: Layout, idle_timeout| {
+        let config = EngineConfig { flows_max: Some(50), idle_timeout, ..config(layout) };
+        let mut policy = DirectHash::new(WorkerCount::new(layout.workers()).unwrap());
+        let mut source = Memory::of(mix(6_000, 400));
+        let (table, app) = (|_| table(2_000, idle_timeout), |_| Recorder::default());
+        let report = run(&config, &mut source, &mut policy, table, app, &Control::default()).unwrap();
+        assert!(report.is_balanced() && report.fault.is_none(), "{layout:?}");
+        report
+    };
+    for layout in [Layout::Sharded { workers: 3 }, Layout::Pipeline { workers: 2 }, Layout::Inline] {
+        let report = run(layout, None);
+        // Which flows are refused depends on the threads, but not how many there are at the end.
+        let (tables, _) = report.tables();
+        assert_eq!((report.record_count(), tables.len), (50, 50), "{layout:?}");
+        assert!(tables.refused > 300, "{layout:?}: {}", tables.refused);
+        // Flows that end make room for others.
+        let ended = run(layout, Some(IdleTimeout::from_ns(1_000_000))).record_count();
+        assert!(ended > 60, "{layout:?}: {ended}");
+    }
 }

@@ -58,6 +58,7 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
         options.rules.as_ref().map(|path| Rules::load(path, options, origin, common)).transpose()?;
     let mut config = EngineConfig::new(Layout::Inline);
     config.cores = Cores::Unpinned;
+    config.flows_max = Some(arguments.flows_max);
     config.idle_timeout = Some(IdleTimeout::from_ns(arguments.timeout));
     config.closed_timeout = Some(IdleTimeout::from_ns(LIVE_CLOSED_TIMEOUT_NS));
     // A slow collector must not stop forwarding.
@@ -220,7 +221,8 @@ impl Tables {
     /// Plans tables that take this number of bytes together.
     fn of(arguments: &Bridge, config: &EngineConfig, bytes: u64) -> Self {
         let workers = arguments.workers as u64;
-        let flows_max = u32::try_from(arguments.flows_max.div_ceil(workers)).unwrap_or(u32::MAX);
+        // The run has a limit of its own for several tables.
+        let flows_max = u32::try_from(arguments.flows_max).unwrap_or(u32::MAX);
         let memory = bytes / workers;
         Self {
             limits: GrowthLimits {

@@ -66,6 +66,7 @@ pub(super) fn engine_config(arguments: &Replay, layout: Layout) -> Result<Engine
                 .map_err(|error| Failure::Usage(format!("--cores {}: {error}", arguments.cores)))?,
         )
     };
+    config.flows_max = (layout != Layout::Inline).then_some(arguments.flows_max);
     if let Some(seed) = arguments.seed {
         config.hasher = FlowHasher::with_seed(seed);
     }
@@ -358,7 +359,10 @@ impl Tables {
         Ok(Self {
             limits: GrowthLimits {
                 first_flows: share(flows).min(first_max),
-                flows_max: share(arguments.flows_max).min(DHashConfig::FLOWS_MAX),
+                // The run has a limit of its own for several tables.
+                flows_max: u32::try_from(arguments.flows_max)
+                    .unwrap_or(u32::MAX)
+                    .min(DHashConfig::FLOWS_MAX),
                 memory_max_bytes,
             },
             is_given: arguments.table_flows.is_some(),
