@@ -36,6 +36,11 @@ enum Task {
     Tidy,
     /// Run exactly what CI runs (.ci/run)
     Ci,
+    /// Check the format, the lints and the tests of one crate, with the time of each
+    Check {
+        /// The name of its folder, such as flow-table
+        name: String,
+    },
     /// Run the models of data that threads share
     Loom,
     /// Check random histories of the table that threads share
@@ -114,6 +119,7 @@ fn run(task: Task, root: &Path) -> Result<ExitCode> {
             let is_right = status.context("bash cannot run .ci/run")?.success();
             Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
+        Task::Check { name } => test_runs::check(root, &name),
         Task::Loom => test_runs::loom(root),
         Task::Shuttle { histories } => test_runs::shuttle(root, histories),
         Task::Sanitize(options) => test_runs::sanitize(root, options),

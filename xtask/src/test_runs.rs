@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
@@ -23,6 +24,29 @@ const NOT_SANITIZED: [&str; 3] = [
     "a_record_longer_than_the_buffer_is_read_whole",
     "a_panic_ends_a_run_at_once_whatever_is_still_to_come",
 ];
+
+/// Checks one crate as CI does, and prints how long each step takes.
+pub(crate) fn check(root: &Path, name: &str) -> Result<ExitCode> {
+    let name = name.strip_prefix("flowloom-").unwrap_or(name);
+    // The facade has no prefix.
+    let package = if name == "flowloom" { name.to_owned() } else { format!("flowloom-{name}") };
+    let lints = ["--all-targets", "--all-features", "--locked", "--", "-D", "warnings"];
+    let steps = [("fmt", vec!["--check"]), ("clippy", lints.to_vec()), ("test", vec!["--locked"])];
+    for (command, options) in steps {
+        let begun = Instant::now();
+        let status = Command::new("cargo")
+            .args([command, "--package", &package])
+            .args(options)
+            .current_dir(root)
+            .status()
+            .context("cargo cannot be run")?;
+        println!("{command}: {:.1} s", begun.elapsed().as_secs_f64());
+        if !status.success() {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Sanitizer {
