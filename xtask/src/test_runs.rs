@@ -40,7 +40,7 @@ pub(crate) fn check(root: &Path, name: &str) -> Result<ExitCode> {
             .current_dir(root)
             .status()
             .context("cargo cannot be run")?;
-        println!("{command}: {:.1} s", begun.elapsed().as_secs_f64());
+        eprintln!("{command}: {:.1} s", begun.elapsed().as_secs_f64());
         if !status.success() {
             return Ok(ExitCode::FAILURE);
         }

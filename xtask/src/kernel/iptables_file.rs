@@ -120,6 +120,27 @@ fn target(draw: &mut Draw, features: Features, later: std::ops::Range<usize>, nu
     format!(" -j {}", draw.pick(&["ACCEPT", "ACCEPT", "ACCEPT", "DROP", "REJECT"]))
 }
 
+/// Expressions of the match u32: protocol, length, port behind the options, bytes past the end.
+const WORDS: [&str; 8] = [
+    "6&0xFF=0x6,0x11",
+    "0&0xFFFF=0:60",
+    "8>>24=0:0x40",
+    "0>>22&0x3C@0&0xFFFF=0:1023",
+    "0>>22&0x3C@0>>16=53,80:443 && 6&0xFF=17",
+    "16&0xFF=0:0x7F",
+    "60=0:0xFFFFFFFF",
+    "0>>22&0x3C@12>>26&0x3C@0=0:0xFFFFFFFF",
+];
+
+/// Texts of the match string.
+const TEXTS: [&str; 5] = [
+    "--hex-string \"|0050|\"",
+    "--hex-string \"|0a00|\"",
+    "--hex-string \"|00|\"",
+    "--string \"E\"",
+    "--string \"aa\"",
+];
+
 fn conditions(draw: &mut Draw, family: Family, features: Features) -> String {
     let mut text = String::new();
     let not = |draw: &mut Draw| if features.negation && draw.percent(25) { " !" } else { "" };
@@ -195,6 +216,15 @@ fn conditions(draw: &mut Draw, family: Family, features: Features) -> String {
     if draw.percent(4) {
         let not = not(draw);
         let _ = write!(text, " -m length{not} --length {}", draw.pick(&["0:60", "61:90", "48"]));
+    }
+    if draw.percent(7) {
+        let not = not(draw);
+        let _ = write!(text, " -m u32{not} --u32 \"{}\"", draw.pick(&WORDS));
+    }
+    if draw.percent(6) {
+        let not = not(draw);
+        let place = draw.pick(&["", " --from 2", " --to 24", " --from 18 --to 23", " --icase"]);
+        let _ = write!(text, " -m string{not} {} --algo bm{place}", draw.pick(&TEXTS));
     }
     if draw.percent(10) {
         text.push_str(

@@ -3,7 +3,7 @@
 use flowloom_flow_key::protocol::AUTHENTICATION;
 use flowloom_flow_key::{FiveTuple, IpFamily};
 use flowloom_packet::{PacketView, icmp};
-use flowloom_rules::firewall::{Fragment, Packet};
+use flowloom_rules::firewall::{Fragment, NetworkBytes, Packet};
 
 /// Returns the fields of a packet on which rules match, except interfaces and the connection's
 /// state.
@@ -11,7 +11,7 @@ use flowloom_rules::firewall::{Fragment, Packet};
 /// TCP flags and the ICMP type are unknown if the captured bytes end before them. The sender's MAC
 /// address is known for Ethernet frames whose IP header follows the Ethernet header and VLAN tags.
 #[must_use]
-pub fn describe(view: &PacketView<'_>) -> Packet<'static> {
+pub fn describe<'a>(view: &PacketView<'a>) -> Packet<'a> {
     let headers = &view.headers;
     let byte = |from: u32, offset: usize| view.bytes.get(from as usize + offset).copied();
     let ip = |offset: usize| byte(headers.network_offset, offset);
@@ -65,6 +65,10 @@ pub fn describe(view: &PacketView<'_>) -> Packet<'static> {
     // The zone of stacked tags or of a tunnel is not a single VLAN ID.
     packet.vlan = u16::try_from(headers.key.zone()).ok().filter(|&vlan| vlan < 4096);
     packet.source_mac = source_mac(view);
+    packet.network = view
+        .bytes
+        .get(headers.network_offset as usize..)
+        .map(|captured| NetworkBytes { captured, length: view.ip_bytes() });
     packet
 }
 
@@ -135,6 +139,7 @@ mod tests {
     use super::*;
 
     fn of(bytes: &[u8]) -> Packet<'static> {
+        let bytes: &[u8] = bytes.to_vec().leak();
         let headers = decode(LinkType::RAW, bytes, DecodeOptions::default()).unwrap();
         describe(&PacketView::new(bytes, headers, 0, u32::try_from(bytes.len()).unwrap()))
     }

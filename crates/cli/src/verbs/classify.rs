@@ -11,7 +11,7 @@ use flowloom::classifier::{Action, AnyKey, ClassifierKey, Isa, Key, KeyV4, KeyV6
 use flowloom::engine::Control;
 use flowloom::flow_key::FlowKey;
 use flowloom::packet::{Fill, InterfaceName, PacketBatch, PacketSource, PacketView, decode};
-use flowloom::rules::firewall::{Knowledge, Packet, PolicyMatcher};
+use flowloom::rules::firewall::{Knowledge, NetworkBytes, Packet, PolicyMatcher};
 use flowloom::rules::load::{LoadLimits, trace};
 use flowloom::traffic::capture::{CaptureError, CaptureSet, Input, SetOptions};
 use flowloom_measure::clock::thread_cpu_ns;
@@ -120,7 +120,7 @@ fn headers(arguments: &Classify, tally: &mut Tally<'_>) -> Result<End, Failure> 
             // A trace states the ports of a header for every protocol.
             let mut packet = Packet::new(key.tuple());
             packet.has_ports = true;
-            tally.push(AnyKey::V4(key), packet, InterfaceName::UNKNOWN);
+            tally.push(AnyKey::V4(key), packet, None, InterfaceName::UNKNOWN);
         }
     }
     Ok(End::default())
@@ -202,6 +202,7 @@ fn hinted(failure: Failure, is_other: bool) -> Failure {
 const CONNECTIONS_MAX: usize = 1 << 22;
 
 /// The results so far.
+#[expect(clippy::struct_excessive_bools, reason = "each is asked or found by itself")]
 struct Tally<'a> {
     file: &'a RuleFile,
     matcher: &'a PolicyMatcher,
@@ -209,6 +210,7 @@ struct Tally<'a> {
     verify: bool,
     /// Connections, if rules ask for their states.
     connections: Option<HashMap<FlowKey, Connection>>,
+    asks_contents: bool,
     v4: Waiting<'a, KeyV4>,
     v6: Waiting<'a, KeyV6>,
     packets: u64,
@@ -235,22 +237,33 @@ struct Tally<'a> {
 struct Waiting<'a, K> {
     keys: Vec<K>,
     packets: Vec<Packet<'a>>,
+    /// The bytes of each packet and its length, if rules ask for them.
+    bytes: Vec<Option<Bytes>>,
     /// The number of each packet, from one.
     numbers: Vec<u64>,
 }
 
+type Bytes = (Vec<u8>, u32);
+
 impl<K> Default for Waiting<'_, K> {
     fn default() -> Self {
-        Self { keys: Vec::new(), packets: Vec::new(), numbers: Vec::new() }
+        Self { keys: Vec::new(), packets: Vec::new(), bytes: Vec::new(), numbers: Vec::new() }
     }
 }
 
 impl<'a, K> Waiting<'a, K> {
-    fn push(&mut self, key: K, packet: Packet<'a>, number: u64) {
+    fn push(&mut self, key: K, packet: Packet<'a>, bytes: Option<Bytes>, number: u64) {
         self.keys.push(key);
         self.packets.push(packet);
+        self.bytes.push(bytes);
         self.numbers.push(number);
     }
+}
+
+/// Returns a packet with its bytes, if they were kept.
+fn with_bytes<'b>(mut packet: Packet<'b>, bytes: Option<&'b Bytes>) -> Packet<'b> {
+    packet.network = bytes.map(|(captured, length)| NetworkBytes { captured, length: *length });
+    packet
 }
 
 impl<'a> Tally<'a> {
@@ -267,6 +280,7 @@ impl<'a> Tally<'a> {
             enforcement,
             verify: arguments.verify,
             connections: file.policy.asks_state().then(HashMap::new),
+            asks_contents: file.policy.asks_contents(),
             v4: Waiting::default(),
             v6: Waiting::default(),
             packets: 0,
@@ -300,7 +314,9 @@ impl<'a> Tally<'a> {
                 None
             };
         }
-        self.push(packet.key(), packet, view.headers.interface);
+        let bytes = packet.network.filter(|_| self.asks_contents);
+        let bytes = bytes.map(|bytes| (bytes.captured.to_vec(), bytes.length));
+        self.push(packet.key(), packet.detached(), bytes, view.headers.interface);
         if self.connections.is_some() {
             // The state of the next packet depends on the verdict on this one.
             self.flush();
@@ -312,15 +328,15 @@ impl<'a> Tally<'a> {
         }
     }
 
-    fn push(&mut self, key: AnyKey, packet: Packet<'a>, captured_by: InterfaceName) {
+    fn push(&mut self, key: AnyKey, packet: Packet<'a>, bytes: Option<Bytes>, captured_by: InterfaceName) {
         let packet = self.enforcement.locate(packet, 0, captured_by);
         let number = self.packets;
         if let Some(listed) = &mut self.listed {
             listed.push(PacketVerdict::undecided(number));
         }
         match key {
-            AnyKey::V4(key) => self.v4.push(key, packet, number),
-            AnyKey::V6(key) => self.v6.push(key, packet, number),
+            AnyKey::V4(key) => self.v4.push(key, packet, bytes, number),
+            AnyKey::V6(key) => self.v6.push(key, packet, bytes, number),
         }
         if self.v4.keys.len() == BATCH || self.v6.keys.len() == BATCH {
             self.flush();
@@ -338,7 +354,9 @@ impl<'a> Tally<'a> {
         &mut self,
         mut waiting: Waiting<'a, K>,
     ) -> Waiting<'a, K> {
-        let Waiting { keys, packets, numbers } = &mut waiting;
+        let Waiting { keys, packets, bytes, numbers } = &mut waiting;
+        let whole = packets.iter().zip(&*bytes).map(|(packet, bytes)| with_bytes(*packet, bytes.as_ref()));
+        let whole: Vec<Packet<'_>> = whole.collect();
         let assume = self.enforcement.assume;
         let mut found = [Match::NONE; BATCH];
         let found = &mut found[..keys.len()];
@@ -352,7 +370,7 @@ impl<'a> Tally<'a> {
             }
         }
         if !self.matcher.is_unconditional() {
-            for ((key, found), packet) in keys.iter().zip(&mut *found).zip(&*packets) {
+            for ((key, found), packet) in keys.iter().zip(&mut *found).zip(&whole) {
                 *found = self.matcher.decide(key, *found, packet, assume);
             }
         }
@@ -361,7 +379,7 @@ impl<'a> Tally<'a> {
             self.words = (self.words.0 + u64::from(words), self.words.1 + 1);
         }
         self.looked_up += keys.len() as u64;
-        for (at, ((key, found), packet)) in keys.iter().zip(found.iter()).zip(&*packets).enumerate() {
+        for (at, ((key, found), packet)) in keys.iter().zip(found.iter()).zip(&whole).enumerate() {
             match found.rule() {
                 Some(rule) => self.hits[self.file.policy.source_index(rule)] += 1,
                 None => self.unmatched += 1,
@@ -382,6 +400,7 @@ impl<'a> Tally<'a> {
         }
         keys.clear();
         packets.clear();
+        bytes.clear();
         numbers.clear();
         waiting
     }

@@ -19,7 +19,7 @@ pub enum Field {
     Input,
     /// Interface by which a packet leaves.
     Output,
-    /// VLAN, DSCP, length.
+    /// VLAN, DSCP, length, and the bytes of the packet.
     Frame,
     /// The sender's MAC address.
     Mac,
@@ -109,6 +109,19 @@ impl Policy {
         self.asks(&|field| field == Field::State)
     }
 
+    /// Returns whether a rule asks for the bytes of packets.
+    #[must_use]
+    pub fn asks_contents(&self) -> bool {
+        fn does(conditions: &Conditions) -> bool {
+            conditions.tests.iter().any(|test| match &test.kind {
+                TestKind::Contents(_) => true,
+                TestKind::AnyOf(all) => all.iter().any(does),
+                _ => false,
+            })
+        }
+        !self.is_plain() && self.entries().any(|entry| does(&entry.conditions))
+    }
+
     /// Returns whether a rule depends on properties that differ among the packets of one flow:
     /// flags, state, lengths, MAC addresses, or fragments.
     #[must_use]
@@ -141,7 +154,7 @@ fn ask(conditions: &Conditions, known: Knowledge, found: &mut dyn FnMut(Field, &
             TestKind::State(_) => Field::State,
             TestKind::Input(_) => Field::Input,
             TestKind::Output(_) => Field::Output,
-            TestKind::Number(..) => Field::Frame,
+            TestKind::Number(..) | TestKind::Contents(_) => Field::Frame,
             TestKind::SourceMac { .. } => Field::Mac,
             TestKind::Mark { .. } | TestKind::Unknowable(_) => Field::Nothing,
             TestKind::Fragment(_) | TestKind::Address { .. } | TestKind::EitherPort(_) => continue,

@@ -13,6 +13,7 @@
 mod boxes;
 mod check;
 mod conditions;
+mod contents;
 mod cutting;
 mod difference;
 mod entries;
@@ -31,6 +32,8 @@ mod witness_search;
 mod writes;
 
 pub use conditions::{Conditions, Families, Truth};
+pub(crate) use contents::of_hexadecimal;
+pub use contents::{Contents, NetworkBytes};
 pub use difference::{CompareDefaults, Comparison, Difference, Witness};
 pub use entries::{Entry, Note, Outcome, Policy, Possible, Source};
 pub use explain::PossibleOutcome;

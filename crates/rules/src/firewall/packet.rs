@@ -1,5 +1,6 @@
 //! A packet as a policy sees it.
 
+use super::contents::NetworkBytes;
 use flowloom_flow_key::FiveTuple;
 use flowloom_flow_key::protocol::{self, has_ports};
 
@@ -129,6 +130,8 @@ pub struct Packet<'a> {
     pub next_header: Option<u8>,
     /// Sender's MAC address.
     pub source_mac: Option<[u8; 6]>,
+    /// The bytes of the packet.
+    pub network: Option<NetworkBytes<'a>>,
 }
 
 impl Packet<'_> {
@@ -162,7 +165,14 @@ impl Packet<'_> {
             // Without extension headers, unless the caller knows of some.
             next_header: if tuple.source.is_ipv6() { Some(tuple.protocol) } else { None },
             source_mac: None,
+            network: None,
         }
+    }
+
+    /// Returns what is known of the packet except its interfaces and bytes, which lie elsewhere.
+    #[must_use]
+    pub const fn detached(self) -> Packet<'static> {
+        Packet { input: None, output: None, network: None, ..self }
     }
 
     /// Returns the packet as a fragment. A later fragment has no ports.

@@ -395,7 +395,7 @@ fn not_later(mut pieces: Vec<Region>, reads_later: bool) -> Vec<Region> {
 
 /// Returns the parts of pieces for which a test holds.
 fn asked(
-    pieces: Vec<Region>,
+    mut pieces: Vec<Region>,
     test: &Test,
     reads_later: bool,
     names: &Names,
@@ -491,10 +491,12 @@ fn asked(
         }
         // An address under a mask with many holes is a variable. Equal masks get different
         // variables, which only loses precision.
-        TestKind::Address { .. } | TestKind::Mark { .. } | TestKind::Unknowable(_) => {
+        TestKind::Address { .. }
+        | TestKind::Contents(_)
+        | TestKind::Mark { .. }
+        | TestKind::Unknowable(_) => {
             let kind = Test::from(test.kind.clone());
             let variable = variables.of(alloc::format!("{kind}"));
-            let mut pieces = pieces;
             for piece in &mut pieces {
                 piece.variables.push((variable, !not));
                 piece.variables.sort_unstable();

@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::conditions::{Conditions, Truth, bits_of};
-use super::packet::{ConnectionState, Packet};
+use super::contents::Contents;
+use super::packet::{ConnectionState, Fragment, Packet};
 use super::ranges::Ranges;
 use crate::rule::FlagsColumn;
 
@@ -160,6 +161,8 @@ pub enum TestKind {
     },
     /// At least one of both ports.
     EitherPort(Ranges),
+    /// The bytes of the packet.
+    Contents(Contents),
     /// One of several conditions.
     AnyOf(Vec<Conditions>),
     /// Data that packets do not contain: a limit, a time, an owner. The text comes from the file.
@@ -294,6 +297,10 @@ impl Test {
             TestKind::AnyOf(all) => {
                 all.iter().fold(Truth::No, |truth, conditions| truth.or(conditions.matches(packet)))
             }
+            TestKind::Contents(contents) => packet
+                .network
+                .filter(|_| packet.fragment == Fragment::Whole || !contents.is_of_datagram())
+                .map_or(Truth::Maybe, |bytes| contents.holds(bytes)),
             TestKind::Mark { .. } | TestKind::Unknowable(_) => Truth::Maybe,
         })
     }
@@ -425,6 +432,7 @@ impl fmt::Display for Test {
                 f.write_str(&texts.join(" or "))?;
                 if all.len() > 4 { write!(f, " or {} more", all.len() - 4) } else { Ok(()) }
             }
+            TestKind::Contents(contents) => write!(f, "[{contents}]"),
             TestKind::Unknowable(text) => write!(f, "[{text}]"),
         }
     }

@@ -112,6 +112,11 @@ pub(super) fn after(conditions: &Conditions, writes: &[Written], callers: &Condi
             continue;
         }
         let mut alternatives = Vec::new();
+        let has_other_header = writes.iter().any(|w| matches!(w.write.field, WrittenField::Number(_)));
+        if matches!(test.kind, TestKind::Contents(_)) && has_other_header {
+            kept.ask(TestKind::Unknowable(alloc::format!("{test}, of a packet that rules write")));
+            continue;
+        }
         if is_written(test, writes) && !resolve(test, writes, callers, &mut alternatives) {
             kept.ask(TestKind::Unknowable(alloc::format!("{test}, which rules write")));
             continue;

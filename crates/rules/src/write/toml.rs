@@ -145,11 +145,15 @@ fn fields(conditions: &Conditions) -> Vec<(&'static str, String)> {
         fields.push(("protocol", list(&names)));
     }
     let mut unknowable = Vec::new();
-    let mut flags = Vec::new();
+    let (mut flags, mut contents) = (Vec::new(), Vec::new());
     for test in &conditions.tests {
         match &test.kind {
             TestKind::TcpFlags { mask, value } => {
                 flags.push(negated(test, format!("{}/{}", flags_text(*value), flags_text(*mask))));
+            }
+            TestKind::Contents(one) => {
+                let prefix = if one.is_of_datagram() { "datagram " } else { "" };
+                contents.push(negated(test, format!("{prefix}{one}")));
             }
             TestKind::Unknowable(text) => unknowable.push(negated(test, text.clone())),
             TestKind::Mark { .. } => {
@@ -161,6 +165,9 @@ fn fields(conditions: &Conditions) -> Vec<(&'static str, String)> {
     }
     if !flags.is_empty() {
         fields.push(("tcp_flags", list(&flags)));
+    }
+    if !contents.is_empty() {
+        fields.push(("contents", list(&contents)));
     }
     if !unknowable.is_empty() {
         fields.push(("may_match", list(&unknowable)));

@@ -7,7 +7,9 @@ use flowloom::apps::firewall::{Connection, describe};
 use flowloom::classifier::{Action, ClassifierBuilder, RuleId};
 use flowloom::flow_key::{FiveTuple, FlowKey};
 use flowloom::packet::{Fill, InterfaceName, PacketBatch, PacketSource, PacketView, decode};
-use flowloom::rules::firewall::{Assume, Fragment, Knowledge, Packet, PolicyMatcher, Possible, Truth};
+use flowloom::rules::firewall::{
+    Assume, Fragment, Knowledge, NetworkBytes, Packet, PolicyMatcher, Possible, Truth,
+};
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 
 use crate::args::Common;
@@ -148,6 +150,11 @@ fn captured(
                 }
             }
             if is_wanted {
+                // Once per run.
+                let captured = packet.network.map(|bytes| &*bytes.captured.to_vec().leak());
+                let length = view.ip_bytes();
+                let mut packet = packet.detached();
+                packet.network = captured.map(|captured| NetworkBytes { captured, length });
                 return Ok((packet, raw.interface));
             }
         }

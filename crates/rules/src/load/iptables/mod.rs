@@ -19,6 +19,7 @@
 //! The output of `iptables -S` lists a single table without its name and without COMMIT. It is read
 //! as the requested table. A truncated listing cannot be recognised.
 
+mod contents;
 mod names;
 mod numbers;
 mod rule;
@@ -43,6 +44,7 @@ use crate::rule::Action;
 use rule::Reader;
 use targets::Does;
 
+pub(crate) use contents::contents;
 pub use names::tcp_flags;
 pub(crate) use names::{dscp_class, icmp, mac};
 #[cfg(feature = "std")]
@@ -545,6 +547,11 @@ impl Table<'_> {
         let mut conditions = rule.conditions;
         if rule.reads_header && !self.is_tracked && !conditions.names_transport() {
             conditions.ask(TestKind::Fragment(3));
+        }
+        for test in conditions.tests.iter_mut().filter(|_| self.is_tracked) {
+            if let TestKind::Contents(contents) = &mut test.kind {
+                *contents = contents.clone().of_datagram();
+            }
         }
         // A declared chain hides a target of the same name.
         let target = rule.target.filter(|name| self.is_declared(name));

@@ -8,6 +8,7 @@ use core::net::IpAddr;
 
 use super::super::ipset::{Sets, Side};
 use super::super::{LoadError, LoadErrorKind, protocol, reject};
+use super::contents;
 use super::names;
 use super::targets::{self, Does};
 use super::words::Word;
@@ -298,7 +299,16 @@ impl<'a> Reader<'a> {
             "-m" | "--match" => {
                 let word = self.argument(option, "a match")?;
                 self.reads_header |= OF_HEADER.contains(&word.text.as_str());
-                if READ.contains(&word.text.as_str()) {
+                if let name @ ("u32" | "string") = word.text.as_str() {
+                    self.module = None;
+                    let options = self.words.get(self.next..).unwrap_or_default();
+                    let contents::Read { words, test } = contents::read(name, options);
+                    match test {
+                        Some(test) => self.conditions.ask(test),
+                        None => self.unknowable(contents::text_of(name, &options[..words])),
+                    }
+                    self.next += words;
+                } else if READ.contains(&word.text.as_str()) {
                     self.module = None;
                     self.is_connmark = word.text == "connmark";
                     let name = NEED.iter().position(|(name, _)| *name == word.text);

@@ -7,7 +7,7 @@ use core::net::IpAddr;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::super::iptables::{dscp_class, icmp, mac, tcp_flags};
+use super::super::iptables::{contents, dscp_class, icmp, mac, tcp_flags};
 use super::super::{LoadError, LoadErrorKind};
 use super::{Read, at};
 use crate::firewall::{
@@ -41,6 +41,7 @@ pub(super) struct Fields {
     dscp: Option<Spanned<Value>>,
     ecn: Option<Spanned<Value>>,
     ttl: Option<Spanned<Value>>,
+    contents: Option<Spanned<Value>>,
     next_header: Option<Spanned<Value>>,
     length: Option<Spanned<Value>>,
     source_mac: Option<Spanned<Value>>,
@@ -204,6 +205,8 @@ pub(super) fn rule(
     asked.tests(fields.source_mac, "a MAC address such as 00:11:22:33:44:55", |word| {
         mac(word).map(|value| TestKind::SourceMac { value, mask: (1 << 48) - 1 })
     })?;
+    let what = "a match of iptables such as u32 --u32 \"6&0xFF=17\"";
+    asked.tests(fields.contents, what, |word| contents(word).map(TestKind::Contents))?;
     for (field, is_destination) in [(fields.source_mask, false), (fields.destination_mask, true)] {
         asked.mask(field, is_destination)?;
     }
