@@ -140,6 +140,66 @@ fn a_small_tree_is_written_word_for_word() {
     assert_eq!(tree.shape().depth, 2);
 }
 
+/// Three rules: two of sixteen bits of the source, and one of eight bits of the destination.
+fn two_sources_and_a_destination() -> RuleSet {
+    let source = |address, length| Rule::v4(PrefixV4::new(address, length).unwrap(), PrefixV4::ANY);
+    let destination = Rule::v4(PrefixV4::ANY, PrefixV4::new(0x0100_0000, 8).unwrap());
+    RuleSet::new(vec![source(0x0a00_0000, 16), source(0x0b00_0000, 16), destination]).unwrap()
+}
+
+#[test]
+fn equal_sub_trees_of_cousins_are_stored_once_only_where_everything_is_shared() {
+    // The root cuts the first byte of the source; 10 and 11 have a node each that cuts the second
+    // byte. The destination is cut below all three, for what the sources leave.
+    let rules = two_sources_and_a_destination();
+    for (sharing, destinations) in [(Sharing::Siblings, 3), (Sharing::Everywhere, 1)] {
+        let tree = AggreCuts::build(&rules, Stride::Eight, sharing, Limits::default()).unwrap();
+        let (shape, forms) = (tree.shape(), tree.pointer_forms());
+        assert_eq!((shape.depth, shape.nodes), (3, 3 + destinations), "{sharing:?}");
+        // The root has three distinct children, each other node two; values that differ are in the
+        // first of the eight sub-arrays, which the second differs from.
+        assert_eq!((shape.distinct_children, shape.sub_arrays), (7 + 2 * destinations, 2 * shape.nodes));
+        assert_eq!(forms.plain_bytes, shape.nodes * 4 * 256);
+        assert_eq!(forms.habs_bytes, shape.nodes * 4 * 2 * 32);
+        // A bit for each pointer, and the pointers that differ from the previous one.
+        let changes = 4 + 2 * 2 + 3 * destinations;
+        assert_eq!(forms.abs_bytes, shape.nodes * 32 + 4 * changes);
+        assert_eq!(tree.words().len() as u64, forms.habs_bytes / 4);
+    }
+}
+
+#[test]
+fn a_rule_that_covers_everything_ends_the_list_and_is_found() {
+    let mut rules = two_sources_and_a_destination().rules().to_vec();
+    rules.extend([Rule::ANY, Rule::v4(PrefixV4::new(0x0c00_0000, 8).unwrap(), PrefixV4::ANY)]);
+    let (hidden, rules) =
+        (RuleSet::new(rules.clone()).unwrap(), RuleSet::new(rules[..4].to_vec()).unwrap());
+    for stride in [Stride::Eight, Stride::Four] {
+        let build = |rules| AggreCuts::build(rules, stride, Sharing::Siblings, Limits::default()).unwrap();
+        let tree = build(&hidden);
+        assert_eq!(tree.words(), build(&rules).words(), "a rule that is never reached takes nothing");
+        let key = KeyV4::new(0x0c00_0001, 2, (3, 4), 5);
+        assert_eq!(tree.classify(&key).0, rules.first_match(&key));
+        assert_eq!(rules.first_match(&key).rule().unwrap().0, 3);
+    }
+}
+
+#[test]
+fn a_limit_itself_is_within_the_limit() {
+    let build = |rules: &[Rule], steps_max, memory_bytes_max| {
+        let rules = RuleSet::new(rules.to_vec()).unwrap();
+        AggreCuts::build(&rules, Stride::Eight, Sharing::Siblings, Limits { memory_bytes_max, steps_max })
+    };
+    // A step for the root, and a sixteenth of the empty table of sub-trees.
+    assert!(build(&[], 1, 16).is_ok());
+    assert_eq!(build(&[], 0, 16).unwrap_err(), BuildError::Work { limit_steps: 0 });
+    assert_eq!(build(&[], 1, 15).unwrap_err(), BuildError::Memory { needed_bytes: 16, limit_bytes: 15 });
+    // A node of one rule, its cut in one dimension, an empty child and one with the rule.
+    let rule = [Rule::v4(PrefixV4::new(0x0a00_0000, 8).unwrap(), PrefixV4::ANY)];
+    assert!(build(&rule, 2 + 2 + 1 + 2, 1 << 20).is_ok());
+    assert_eq!(build(&rule, 6, 1 << 20).unwrap_err(), BuildError::Work { limit_steps: 6 });
+}
+
 #[test]
 fn a_tree_beyond_a_limit_is_an_error() {
     let nested = |count: u16| {
