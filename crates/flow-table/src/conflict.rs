@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(add(&mut lists, 1, 13), Ok(2));
         lists.unlink(0);
         assert!(!lists.is_listed(69) && lists.is_listed(1));
-        assert_eq!((lists.used(), lists.length_max()), (1, 3));
+        assert_eq!((lists.used(), lists.length_max(), lists.pool_size()), (1, 3, 3));
     }
 
     #[test]

@@ -75,6 +75,8 @@ mod tests {
             assert_eq!(LowBits.of(signature), signature & 0x0F);
             assert_eq!(Folded.of(signature), (signature & 0x0F) ^ ((signature & 0xF_0000) >> 16));
             assert_eq!(Folded.of(signature), Folded.of(signature.rotate_left(16)));
+            assert_eq!(Some(Folded).of(signature), Folded.of(signature));
+            assert_eq!((FirstSlot.of(signature), None::<Folded>.of(signature)), (0, 0));
         }
     }
 }

@@ -389,6 +389,20 @@ mod tests {
         assert_eq!(counts.lines, 1 + 16 + 4 * 2, "the bucket, a state for each signature, four elements");
         assert!(table.find_counting(&99, TableHash::from_mixed(7), &mut counts).is_none());
         assert_eq!((counts.hits, counts.misses), (1, 1));
+        assert_eq!(counts.comparisons, 2 * (16 + 4), "a miss searches bucket and list once");
+    }
+
+    #[test]
+    fn a_table_that_counts_reports_the_steps_of_all_searches() {
+        let mut table = ReferenceDHash::<u64, ()>::try_new(&DHashConfig::for_flows(4)).unwrap();
+        assert_eq!(table.stats().searches, None);
+        table = table.counting();
+        let hash = TableHash::from_mixed(7);
+        table.insert(1, hash, (), TimeoutClass(0), Tick(0)).unwrap();
+        assert!(table.lookup(&1, hash).is_some());
+        let counts = table.stats().searches.expect("it counts");
+        assert_eq!((counts.misses, counts.hits, counts.first_hits), (1, 1, 1), "an insertion searches");
+        assert_eq!((counts.comparisons, counts.lines), (16 + 1, 1 + 2));
     }
 
     #[test]

@@ -327,6 +327,29 @@ mod tests {
     }
 
     #[test]
+    fn a_session_is_itself_in_both_directions_and_no_other() {
+        let session = Session { source: 1, destination: 2, source_port: 3, destination_port: 4 };
+        assert!(session == session.reversed() && !session.is_exactly(&session.reversed()));
+        for other in [
+            Session { source: 9, ..session },
+            Session { destination: 9, ..session },
+            Session { source_port: 9, ..session },
+            Session { destination_port: 9, ..session },
+            Session { source_port: 4, destination_port: 3, ..session },
+        ] {
+            assert!(session != other && session.reversed() != other, "{other:?}");
+        }
+        // The words of an IPv6 address are folded by xor: 5 ^ 4 is 1.
+        let wide = Session::of(&FlowKey::from_v6(9, 5 << 96 | 4, 80, 7, 6).0);
+        assert!(wide.is_exactly(&Session {
+            source: 9,
+            destination: 1,
+            source_port: 80,
+            destination_port: 7
+        }));
+    }
+
+    #[test]
     fn algorithm_3_forgets_the_ports() {
         let mut seen: Vec<u32> = (0..1000)
             .map(|port| Session { source: 1, destination: 2, source_port: port, destination_port: 80 })
