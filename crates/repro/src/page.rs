@@ -95,16 +95,16 @@ fn section(page: &mut Page, record: &Record, command: &str) {
         [one] => format!("seed {one}"),
         [] => String::new(),
     };
-    page.meta(&format!("{:.1} s · {seeds}", record.seconds));
     let charts = (1..=outcome.charts.len())
         .flat_map(|number| ["csv", "svg"].map(|ending| format!("{}-{number}.{ending}", record.id)));
     let files = [format!("{}.csv", record.id)].into_iter().chain(charts);
     let links: Vec<String> = files.map(|file| format!("<a href=\"{file}\">{file}</a>")).collect();
     page.markup(format_args!(
-        "<p class=\"meta\">the paper's numbers: {} · data: {} · code: <code>{}</code> · again: <code>{}</code></p>\n",
+        "<p class=\"meta\">the paper's numbers: {} · data: {} · code: <code>{}</code> · {seeds} · again, in {:.1} s: <code>{}</code></p>\n",
         escape(record.numbers),
         links.join(", "),
         escape(&record.source()),
+        record.seconds,
         escape(command),
     ));
 }
