@@ -5,7 +5,7 @@
     reason = "strategies build what is right by construction; words are written in the fields of the table"
 )]
 
-use flowloom_classifier::aggrecuts::{AggreCuts, Limits, Sharing, Stride};
+use flowloom_classifier::aggrecuts::{AggreCuts, Cut, Decoded, Limits, Sharing, Stride};
 use flowloom_classifier::headers::{Traffic, headers};
 use flowloom_classifier::hicuts::{HiCuts, HiCutsConfig};
 use flowloom_classifier::{BuildError, KeyV4, Match, PortRange, PrefixV4, ProtocolMatch, Rule, RuleSet};
@@ -166,6 +166,17 @@ fn equal_sub_trees_of_cousins_are_stored_once_only_where_everything_is_shared() 
         assert_eq!(forms.abs_bytes, shape.nodes * 32 + 4 * changes);
         assert_eq!(tree.words().len() as u64, forms.habs_bytes / 4);
     }
+}
+
+#[test]
+fn the_field_whose_children_have_the_fewest_rules_is_cut_first() {
+    // The source has three runs of one rule each; the destination two, of which one has both.
+    let source = Rule::v4(PrefixV4::new(0x0800_0000, 5).unwrap(), PrefixV4::ANY);
+    let destination = Rule::v4(PrefixV4::ANY, PrefixV4::new(0xff00_0000, 8).unwrap());
+    let rules = RuleSet::new(vec![source, destination]).unwrap();
+    let tree = AggreCuts::build(&rules, Stride::Eight, Sharing::Siblings, Limits::default()).unwrap();
+    // If a run were cut once more, its rule would count twice, and the destination be ahead.
+    assert!(matches!(tree.root().decode(), Decoded::Node { cut: Cut::Source(0), .. }));
 }
 
 #[test]

@@ -321,6 +321,8 @@ mod tests {
             (SignatureAlgorithm::Keyed, hash.signature()),
         ] {
             assert_eq!(algorithm.raw(&key, hash), expected, "{algorithm:?}");
+            let is_swapped = Signature::<FlowKey>::is_swapped_by_direction(algorithm);
+            assert_eq!(is_swapped, algorithm == SignatureAlgorithm::Four, "{algorithm:?}");
             let is_keyed = algorithm == SignatureAlgorithm::Keyed;
             assert_eq!(algorithm.raw(&wide(4), hash) == algorithm.raw(&wide(5), hash), is_keyed);
         }

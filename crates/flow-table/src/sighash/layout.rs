@@ -104,8 +104,8 @@ mod tests {
     #[test]
     fn a_digest_is_a_bucket_and_a_signature() {
         assert_eq!(of_digest(0xAB12_3456).bits(), 0x1234_5600_0000_00AB);
-        let hash = of_digest(0xFF00_0001);
-        assert_eq!((bucket_of(hash, 1 << 24), signature_of(hash)), (1, 0xFF));
+        let hash = of_digest(0xFF00_0002);
+        assert_eq!((bucket_of(hash, 1 << 24), signature_of(hash)), (2, 0xFF));
     }
 
     #[test]
