@@ -115,6 +115,14 @@ mod tests {
     }
 
     #[test]
+    fn bins_and_states_are_one_to_one() {
+        for state in 0..16 {
+            let (bucket, bin) = place_of(state);
+            assert!((bucket, bin) == (state >> 2, state & 3) && state_of(bucket, bin) == state);
+        }
+    }
+
+    #[test]
     fn zero_is_no_signature() {
         assert_eq!(
             (signature_of(TableHash::from_mixed(0x500)), signature_of(TableHash::from_mixed(0x5FF))),

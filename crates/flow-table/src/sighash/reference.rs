@@ -160,3 +160,81 @@ impl<K, V> fmt::Debug for ReferenceSigHash<K, V> {
         f.debug_tuple("ReferenceSigHash").field(&self.0).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::Counts;
+    use crate::table::{FlowTable, Tick, TimeoutClass};
+
+    /// Two buckets; the highest bit of a hash selects one, and the pool has four states.
+    fn config() -> SigHashConfig {
+        SigHashConfig { buckets: Some(2), pool: Some(4), ..SigHashConfig::for_flows(12) }
+    }
+
+    /// Seven flows of the second bucket, with a signature each.
+    const HASHES: [TableHash; 7] = {
+        let mut hashes = [TableHash::from_mixed(0); 7];
+        let mut at = 0;
+        while at < 7 {
+            hashes[at] = TableHash::from_mixed(1 << 63 | at as u64 + 1);
+            at += 1;
+        }
+        hashes
+    };
+
+    fn add<T: FlowTable<u64, ()>>(table: &mut T, key: usize) -> u32 {
+        table.insert(key as u64, HASHES[key], (), TimeoutClass(0), Tick(0)).unwrap().slot()
+    }
+
+    /// Four flows are in the bins of their bucket, in order, and the others are exceptions.
+    fn check<T: FlowTable<u64, ()>>(table: &mut T) {
+        let slots: [u32; 6] = core::array::from_fn(|key| add(table, key));
+        assert_eq!(slots, [4, 5, 6, 7, 8, 9], "bins of the second bucket, then the pool");
+        assert_eq!(table.stats().displaced, 2);
+        for key in 0..6 {
+            let found = table.lookup(&(key as u64), HASHES[key]).map(|id| table.key_of(id));
+            assert_eq!(found, Some(Some(key as u64)));
+            // The same bits in the other bucket, and another key with the same bits.
+            assert_eq!(table.lookup(&(key as u64), TableHash::from_mixed(key as u64 + 1)), None);
+            assert_eq!(table.lookup(&99, HASHES[key]), None);
+        }
+        for key in [1, 4] {
+            assert!(table.remove_key(&key, HASHES[key as usize]).is_some());
+            assert_eq!(table.lookup(&key, HASHES[key as usize]), None);
+        }
+        assert_eq!(table.stats().displaced, 1);
+        assert_eq!(add(table, 6), 5, "the bin that became empty");
+        for key in [0, 2, 3, 5, 6] {
+            assert!(table.lookup(&key, HASHES[key as usize]).is_some(), "{key}");
+        }
+    }
+
+    #[test]
+    fn four_flows_of_a_bucket_are_in_bins_and_further_ones_are_exceptions() {
+        check(&mut ReferenceSigHash::try_new(&config()).unwrap());
+        check(&mut SigHash::try_new(&config()).unwrap());
+    }
+
+    #[test]
+    fn a_hit_reads_one_word_and_one_state_up_to_four_flows() {
+        let mut table = ReferenceSigHash::<u64, ()>::try_new(&config()).unwrap();
+        (0..6).for_each(|key| _ = add(&mut table, key));
+        let steps = |key: u64, hash| {
+            let mut counts = Counts::default();
+            assert_eq!(table.find_counting(&key, hash, &mut counts).is_some(), key < 6);
+            assert_eq!((counts.hits, counts.misses), if key < 6 { (1, 0) } else { (0, 1) });
+            (counts.comparisons, counts.lines, counts.list_steps, counts.false_matches)
+        };
+        for key in 0..4 {
+            assert_eq!(steps(key, HASHES[key as usize]), (key + 1, 2, 0, 0));
+        }
+        // The newest exception comes first.
+        assert_eq!(steps(5, HASHES[5]), (4 + 1, 1 + 1, 1, 0));
+        assert_eq!(steps(4, HASHES[4]), (4 + 2, 1 + 2, 2, 0));
+        // Another key is compared where its signature is stored, in a bin or in the list.
+        assert_eq!(steps(99, HASHES[2]), (4 + 2, 1 + 1 + 2, 2, 1));
+        assert_eq!(steps(99, HASHES[4]), (4 + 2, 1 + 2, 2, 1));
+        assert_eq!(steps(99, TableHash::from_mixed(1)), (4, 1, 0, 0), "the other bucket is empty");
+    }
+}
