@@ -165,6 +165,11 @@ fn equal_sub_trees_of_cousins_are_stored_once_only_where_everything_is_shared() 
         let changes = 4 + 2 * 2 + 3 * destinations;
         assert_eq!(forms.abs_bytes, shape.nodes * 32 + 4 * changes);
         assert_eq!(tree.words().len() as u64, forms.habs_bytes / 4);
+        assert_eq!(tree.bytes(), 4 * tree.words().len() + 4, "a word more is the root's");
+        let from = |source| KeyV4::new(source, 2, (3, 4), 5);
+        let keys = [from(0x0a00_0001), from(0x0a01_0001), from(0x0900_0001)];
+        assert_eq!(keys.map(|key| tree.classify(&key).1.0), [2, 3, 2]);
+        assert_eq!(tree.deepest_of(&keys, 2), [keys[1]; 2]);
     }
 }
 
