@@ -405,6 +405,33 @@ mod tests {
         assert_eq!((counts.comparisons, counts.lines), (16 + 1, 1 + 2));
     }
 
+    /// Flows elsewhere are worth evicting if the bucket can take one in their place: in a slot, or
+    /// in its list.
+    fn check_victims<T: Indexed<Key = u64, Value = ()>>(mut table: T) {
+        let visited = |table: &T| {
+            let mut slots = Vec::new();
+            table.visit_further(TableHash::from_mixed(0), &mut |slot| {
+                slots.push(slot);
+                true
+            });
+            slots
+        };
+        let anywhere: Vec<u32> = (16..32).chain(0..16).collect();
+        for key in 0..18 {
+            let listed = if key == 17 { &[32][..] } else { &[] };
+            assert_eq!(visited(&table), [listed, &anywhere].concat(), "after {key} flows");
+            table.insert(key, TableHash::from_mixed(key + 1), (), TimeoutClass(0), Tick(0)).unwrap();
+        }
+        assert_eq!(visited(&table), [33, 32], "neither slots nor the pool have room for one");
+    }
+
+    #[test]
+    fn victims_elsewhere_help_a_bucket_that_has_a_place() {
+        let config = DHashConfig { buckets: Some(2), pool: Some(2), ..DHashConfig::for_flows(34) };
+        check_victims(ReferenceDHash::<u64, ()>::try_new(&config).unwrap());
+        check_victims(crate::DHash::<u64, ()>::try_new(&config).unwrap());
+    }
+
     #[test]
     fn a_search_that_skips_lists_finds_what_is_in_slots_alone() {
         let config = DHashConfig { buckets: Some(1), ..DHashConfig::for_flows(20) };
