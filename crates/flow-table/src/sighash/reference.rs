@@ -166,10 +166,11 @@ mod tests {
     use super::*;
     use crate::probe::Counts;
     use crate::table::{FlowTable, Tick, TimeoutClass};
+    use alloc::vec::Vec;
 
-    /// Two buckets; the highest bit of a hash selects one, and the pool has four states.
+    /// Two buckets; the highest bit of a hash selects one, and the pool has three states.
     fn config() -> SigHashConfig {
-        SigHashConfig { buckets: Some(2), pool: Some(4), ..SigHashConfig::for_flows(12) }
+        SigHashConfig { buckets: Some(2), pool: Some(3), ..SigHashConfig::for_flows(11) }
     }
 
     /// Seven flows of the second bucket, with a signature each.
@@ -236,5 +237,36 @@ mod tests {
         assert_eq!(steps(99, HASHES[2]), (4 + 2, 1 + 1 + 2, 2, 1));
         assert_eq!(steps(99, HASHES[4]), (4 + 2, 1 + 2, 2, 1));
         assert_eq!(steps(99, TableHash::from_mixed(1)), (4, 1, 0, 0), "the other bucket is empty");
+    }
+
+    /// A flow elsewhere is worth evicting if the bucket can take one in its place: in a bin, or as
+    /// an exception.
+    fn check_victims<T: Indexed<Key = u64, Value = ()>>(mut table: T) -> T {
+        table.insert(50, TableHash::from_mixed(1), (), TimeoutClass(0), Tick(0)).unwrap();
+        for key in 0..=7 {
+            let (mut rivals, mut further) = (Vec::new(), Vec::new());
+            table.visit_rivals(HASHES[0], &mut |slot| {
+                rivals.push(slot);
+                true
+            });
+            assert_eq!(rivals, [4, 5, 6, 7][..key.min(4)], "after {key} flows");
+            table.visit_further(HASHES[0], &mut |slot| {
+                further.push(slot);
+                slot != 0
+            });
+            let expected: &[u32] = [&[0][..], &[8, 0], &[9, 8, 0], &[10, 9, 8]][key.max(4) - 4];
+            assert_eq!(further, expected, "after {key} flows");
+            if key < 7 {
+                add(&mut table, key);
+            }
+        }
+        table
+    }
+
+    #[test]
+    fn victims_elsewhere_help_a_bucket_that_has_a_place() {
+        check_victims(ReferenceSigHash::try_new(&config()).unwrap());
+        let table = check_victims(SigHash::try_new(&config()).unwrap());
+        assert_eq!([0, 1, 4, 6, 8, 9].map(|slot| table.next_linked(slot)), [0, 4, 4, 6, 8, 9]);
     }
 }
