@@ -149,6 +149,7 @@ mod tests {
     #[test]
     #[expect(clippy::unusual_byte_groupings, reason = "the fields of the table")]
     fn words_are_those_of_table_2_bit_for_bit() {
+        assert_eq!((BASE_MAX, RULE_MAX), (0xf_ffff, 0xfff_fffe), "20 bits, and 28 with one for no rule");
         // Written by hand from the table: d2c | b2c | HABS | base.
         let golden = [
             (Cut::Source(0), 0x01, 0x00000, 0b00_00_0000_0001_0000_0000_0000_0000_0000),

@@ -358,3 +358,32 @@ impl<K, V> fmt::Debug for SigHash<K, V> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_million_flows_get_the_papers_buckets_and_three_in_a_hundred_exceptions() {
+        // [FLOWNP §4.2]: 2²⁴ buckets. Its 24 MB are 64 MiB, four signatures of a byte in each.
+        let config = SigHashConfig::for_flows(10_000_000);
+        assert_eq!((config.bucket_count(), config.pool_size()), (1 << 24, 300_064));
+        let (words, listed, heads, elements) = (64 << 20, 2 << 20, 64 << 20, 300_064 * 16);
+        let states = States::<u64, ()>::bytes_needed((4 << 24) + 300_064, &Timeouts::NEVER);
+        assert_eq!(config.bytes_needed::<u64, ()>(), words + listed + heads + elements + states);
+        let own = SigHashConfig { buckets: Some(0), pool: Some(5), ..config };
+        assert_eq!((own.bucket_count(), own.pool_size()), (1, 5));
+    }
+
+    #[test]
+    fn a_bucket_per_flow_has_fewer_states_than_slots_can_be_numbered() {
+        let check = |flows, buckets| {
+            SigHashConfig { buckets, ..SigHashConfig::for_flows(flows) }.check::<u64, ()>()
+        };
+        let most = 1 << 28;
+        assert_eq!(check(most, None), Ok(most * 4 + most / 100 * 3 + 64));
+        let too_many = BuildError::TooManyFlows { flows: u64::from(most) + 1, flows_max: most.into() };
+        assert_eq!(check(most + 1, None), Err(too_many));
+        assert!(check(most + 1, Some(most)).is_ok());
+    }
+}
