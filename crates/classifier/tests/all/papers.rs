@@ -108,12 +108,32 @@ fn hicuts_reuses_identical_children_that_are_no_neighbours() {
     let rules = RuleSet::new(vec![quarter(0), quarter(128), Rule::ANY]).unwrap();
     let bytes = |sharing| {
         let tree = HiCuts::build(&rules, HiCutsConfig { sharing, ..HiCutsConfig::new(2, 4.0) }).unwrap();
+        // Two words for the node, six for the rule of the leaf.
+        assert_eq!((tree.depth(), tree.worst_words()), (1, 2 + 6));
+        for (source, rule) in [(0_u32, 0), (1 << 30, 2), (1 << 31, 1), (3 << 30, 2)] {
+            let found = tree.classify(&KeyV4::new(source, 1, (2, 3), 4));
+            assert_eq!((found.0.rule().map(|id| id.0), found.1), (Some(rule), 2 + 6));
+        }
         tree.bytes()
     };
     // Three rules, a node of four pointers, and leaves of one rule.
     let (tree, leaf) = (3 * 24 + 4 + 4 * 4, 4 + 4);
     assert_eq!(bytes(None), tree + 4 * leaf);
     assert_eq!(bytes(Some(Sharing::Siblings)), tree + 3 * leaf);
+}
+
+#[test]
+fn hicuts_cuts_as_wide_as_cells_and_copies_are_within_spfac() {
+    let eighth = |at: u128| Rule::v4(PrefixV4::new(at << 29, 3).unwrap(), PrefixV4::ANY);
+    let rules = RuleSet::new((0..8).map(eighth).collect()).unwrap();
+    // Eight cells and eight rules in them are twice the rules; four are 1.5 times; and two cells
+    // are the fewest. Then follow the nodes that cut the rest.
+    for (spfac, depth, pointers, nodes) in [(2.0, 1, 8, 1), (1.5, 2, 4 + 4 * 2, 5), (1.0, 3, 7 * 2, 7)] {
+        let tree = HiCuts::build(&rules, HiCutsConfig::new(1, spfac)).unwrap();
+        let leaves = 8 * (4 + 4);
+        assert_eq!((tree.depth(), tree.bytes()), (depth, 8 * 24 + 4 * nodes + 4 * pointers + leaves));
+        assert_eq!(tree.worst_words(), 2 * depth + 6);
+    }
 }
 
 #[test]
@@ -240,4 +260,6 @@ fn a_tree_beyond_a_limit_is_an_error() {
     assert_eq!(error, BuildError::BaseOverflow { stride: 4, limit_bytes: 8 << 20 });
     let config = HiCutsConfig { memory_bytes_max: 1 << 12, ..HiCutsConfig::new(2, 4.0) };
     assert!(matches!(HiCuts::build(&rules, config).unwrap_err(), BuildError::Memory { .. }));
+    let config = HiCutsConfig { steps_max: 1000, ..HiCutsConfig::new(2, 4.0) };
+    assert_eq!(HiCuts::build(&rules, config).unwrap_err(), BuildError::Work { limit_steps: 1000 });
 }
