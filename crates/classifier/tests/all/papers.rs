@@ -123,6 +123,17 @@ fn hicuts_reuses_identical_children_that_are_no_neighbours() {
 }
 
 #[test]
+fn a_leaf_of_hicuts_is_one_for_all_children_with_its_rules() {
+    // The first rule lies in the first and the third quarter in part, and covers the second: both
+    // have the same leaf, since a search of it compares whole rules.
+    let ports = |low, high| Rule { source_ports: PortRange::new(low, high).unwrap(), ..Rule::ANY };
+    let rules = vec![ports(0x1000, 0x8fff), ports(0xffff, 0xffff), Rule::ANY];
+    let tree = HiCuts::build(&RuleSet::new(rules).unwrap(), HiCutsConfig::new(2, 4.0)).unwrap();
+    let (leaf_of_one, leaf_of_two) = (4 + 4, 4 + 2 * 4);
+    assert_eq!(tree.bytes(), 3 * 24 + 4 + 4 * 4 + leaf_of_one + 2 * leaf_of_two);
+}
+
+#[test]
 fn hicuts_cuts_as_wide_as_cells_and_copies_are_within_spfac() {
     let eighth = |at: u128| Rule::v4(PrefixV4::new(at << 29, 3).unwrap(), PrefixV4::ANY);
     let rules = RuleSet::new((0..8).map(eighth).collect()).unwrap();
