@@ -6,14 +6,15 @@
 //! ```
 
 #[cfg(target_os = "linux")]
-mod nat {
-    use std::collections::BTreeMap;
+pub(crate) mod nat {
+    use std::collections::{BTreeMap, VecDeque};
     use std::net::{IpAddr, Ipv4Addr};
 
     use flowloom::engine::{
-        Actions, App, Control, EngineConfig, FlowState, IdleTimeout, Layout, NoFlow, NoFlowPolicy, Verdict,
-        WireOptions, run_wires,
+        Actions, App, Control, EndedBy, EngineConfig, FlowState, IdleTimeout, Layout, NoFlow, NoFlowPolicy,
+        Verdict, WireOptions, run_wires,
     };
+    use flowloom::flow_key::FlowKey;
     use flowloom::flow_table::{LineHash, LineHashConfig};
     use flowloom::io::{PacketOptions, PacketPort, PortWire};
     use flowloom::packet::rewrite::Rewrite;
@@ -23,19 +24,31 @@ mod nat {
     /// The translator's station.
     const STATION: [u8; 6] = [2, 0, 0, 0, 0, 0xFA];
 
-    /// What changes in the packets of a flow.
+    /// What the translator knows of a flow: its port, if it comes from the first interface or is the
+    /// answer to one that does.
     #[derive(Default)]
-    struct Translation(Option<Rewrite>);
+    pub(crate) enum Translation {
+        #[default]
+        Unknown,
+        Inside(u16),
+        Outside(u16),
+    }
 
     impl FlowState for Translation {}
 
-    struct Nat {
+    pub(crate) struct Nat {
         address: Ipv4Addr,
-        /// The host, port and station behind each port of the translator. A port is reused after
-        /// all others.
+        /// The host, port and station behind each port of the translator.
         inside: BTreeMap<u16, (IpAddr, u16, [u8; 6])>,
-        next: u16,
+        /// A port is reused after all others.
+        free: VecDeque<u16>,
         current: Option<Rewrite>,
+    }
+
+    impl Nat {
+        pub(crate) fn new(address: Ipv4Addr, ports: impl IntoIterator<Item = u16>) -> Self {
+            Self { address, inside: BTreeMap::new(), free: ports.into_iter().collect(), current: None }
+        }
     }
 
     impl App for Nat {
@@ -43,19 +56,36 @@ mod nat {
 
         fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Translation) -> Verdict {
             let (tuple, new) = (packet.headers.tuple(), Rewrite::new());
-            if flow.0.is_none() && packet.port == 0 {
-                self.next = self.next.checked_add(1).unwrap_or(20_000);
-                let station = packet.bytes[6..12].try_into().unwrap_or(STATION);
-                self.inside.insert(self.next, (tuple.source, tuple.source_port, station));
-                let outside = new.source(IpAddr::V4(self.address)).source_port(self.next);
-                flow.0 = Some(outside.source_station(STATION));
-            } else if flow.0.is_none() && tuple.destination == IpAddr::V4(self.address) {
-                flow.0 = self.inside.get(&tuple.destination_port).map(|&(address, port, station)| {
-                    new.destination(address).destination_port(port).destination_station(station)
-                });
+            let is_answer = tuple.destination == IpAddr::V4(self.address);
+            match flow {
+                Translation::Unknown if packet.port == 0 => {
+                    if let Some(port) = self.free.pop_front() {
+                        let station = packet.bytes[6..12].try_into().unwrap_or(STATION);
+                        self.inside.insert(port, (tuple.source, tuple.source_port, station));
+                        *flow = Translation::Inside(port);
+                    }
+                }
+                Translation::Unknown if is_answer => *flow = Translation::Outside(tuple.destination_port),
+                _ => {}
             }
-            self.current = flow.0;
-            if flow.0.is_some() { Verdict::Accept } else { Verdict::Deny }
+            self.current = match *flow {
+                Translation::Unknown => None,
+                Translation::Inside(port) => {
+                    Some(new.source(IpAddr::V4(self.address)).source_port(port).source_station(STATION))
+                }
+                Translation::Outside(port) => self.inside.get(&port).map(|&(address, port, station)| {
+                    new.destination(address).destination_port(port).destination_station(station)
+                }),
+            };
+            if self.current.is_some() { Verdict::Accept } else { Verdict::Deny }
+        }
+
+        /// The port returns with the flow that has it, for whatever reason the flow ends.
+        fn on_end(&mut self, _: &FlowKey, flow: &mut Translation, _: EndedBy) {
+            if let Translation::Inside(port) = *flow {
+                self.inside.remove(&port);
+                self.free.push_back(port);
+            }
         }
 
         fn decide(&mut self, _: &PacketView<'_>, verdict: Verdict, actions: &mut Actions) -> Decision {
@@ -73,6 +103,14 @@ mod nat {
         }
     }
 
+    /// Returns what a run of the translator needs: flows end after this many seconds of silence.
+    pub(crate) fn settings(timeout_s: u64) -> (EngineConfig, LineHashConfig) {
+        let timeout = IdleTimeout::from_ns(timeout_s * 1_000_000_000);
+        let mut config = EngineConfig { idle_timeout: Some(timeout), ..EngineConfig::new(Layout::Inline) };
+        config.decode = config.decode.with_errors_by_flow(true);
+        (config, LineHashConfig { timeouts: timeout.for_table(), ..LineHashConfig::for_flows(40_000) })
+    }
+
     pub(super) fn main() -> Result<(), Box<dyn std::error::Error>> {
         let arguments: Vec<String> = std::env::args().skip(1).collect();
         let [a, b, address] = &arguments[..] else {
@@ -80,13 +118,10 @@ mod nat {
         };
         let open = |name: &String| PacketPort::open(name, &PacketOptions::default());
         let wires = vec![PortWire::new(vec![open(a)?, open(b)?], 0)];
-        let timeout = IdleTimeout::from_ns(300_000_000_000);
-        let mut config = EngineConfig { idle_timeout: Some(timeout), ..EngineConfig::new(Layout::Inline) };
-        config.decode = config.decode.with_errors_by_flow(true);
-        let table = LineHashConfig { timeouts: timeout.for_table(), ..LineHashConfig::for_flows(40_000) };
+        let (config, table) = settings(300);
         let options = WireOptions { no_flow: NoFlowPolicy::all(NoFlow::Ask), ..WireOptions::default() };
         let address = address.parse()?;
-        let app = |_| Nat { address, inside: BTreeMap::new(), next: 20_000, current: None };
+        let app = |_| Nat::new(address, 20_000..=u16::MAX);
         let table = |_| LineHash::try_new(&table);
         let run = run_wires(&config, &options, wires, table, app, &Control::default(), None)?;
         run.report.fault.map_or(Ok(()), |fault| Err(fault.to_string().into()))
