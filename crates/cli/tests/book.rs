@@ -6,47 +6,154 @@ use std::process::Command;
 
 use crate::support::Folder;
 
-/// Returns the commands of a page's `console` blocks.
-fn commands(page: &str) -> Vec<String> {
-    let mut commands = Vec::new();
-    let mut is_inside = false;
+/// A command of a page, and the lines that the page shows as its output.
+struct Shown<'a> {
+    command: String,
+    output: Vec<&'a str>,
+}
+
+impl Shown<'_> {
+    /// Whether the page shows that the command fails.
+    fn fails(&self) -> bool {
+        let finds = ["flowloom rules explain", "flowloom rules diff"];
+        self.output.iter().any(|line| line.starts_with("error: "))
+            || finds.iter().any(|verb| self.command.starts_with(verb))
+    }
+
+    /// Compares the shown lines with what was printed. The line `…` stands for any lines, and `…` at
+    /// the end of a line for the rest of it. Without shown lines, anything may be printed.
+    fn compare(&self, printed: &str) -> Result<(), String> {
+        let mut rest = printed.lines();
+        let mut may_skip = self.output.is_empty();
+        for shown in &self.output {
+            if *shown == "…" {
+                may_skip = true;
+                continue;
+            }
+            let start = shown.strip_suffix('…');
+            let is_shown = |line: &str| start.map_or(line == *shown, |start| line.starts_with(start));
+            let found = if may_skip { rest.any(is_shown) } else { rest.next().is_some_and(is_shown) };
+            if !found {
+                return Err(format!("not printed, or not there: {shown}"));
+            }
+            may_skip = false;
+        }
+        rest.next().filter(|_| !may_skip).map_or(Ok(()), |line| Err(format!("also printed: {line}")))
+    }
+}
+
+/// Returns the commands of a page's `console` blocks. A command continues behind a backslash, and
+/// up to the end of its here-document.
+fn commands(page: &str) -> Vec<Shown<'_>> {
+    let mut commands: Vec<Shown<'_>> = Vec::new();
+    let (mut is_inside, mut ends) = (false, None);
     for line in page.lines() {
-        match line {
-            "```console" => is_inside = true,
-            "```" => is_inside = false,
-            _ if is_inside => commands.extend(line.strip_prefix("$ ").map(String::from)),
-            _ => {}
+        match (line, commands.last_mut()) {
+            ("```console", _) => is_inside = true,
+            ("```", _) => is_inside = false,
+            _ if !is_inside => {}
+            (_, Some(last)) if ends.is_some() => {
+                last.command = format!("{}\n{line}", last.command);
+                ends = ends.filter(|end| if *end == "END" { line != "END" } else { line.ends_with('\\') });
+            }
+            (_, last) => match (line.strip_prefix("$ "), last) {
+                (Some(command), _) => {
+                    commands.push(Shown { command: command.into(), output: Vec::new() });
+                    ends = ["END", "\\"].into_iter().find(|end| match *end {
+                        "END" => line.ends_with("<< 'END'"),
+                        end => line.ends_with(end),
+                    });
+                }
+                (None, Some(last)) => last.output.push(line),
+                (None, None) => {}
+            },
         }
     }
     commands
 }
 
-/// Runs the commands of a page in a folder; each must succeed.
-fn run_all(folder: &Folder, page: &str, commands: &[String]) {
+/// Runs the commands of a page in a folder with the samples. Each must succeed, unless the page
+/// shows its error, and print what the page shows.
+fn run_all(folder: &Folder, page: &str, commands: &[Shown<'_>]) {
     let program = Path::new(env!("CARGO_BIN_EXE_flowloom")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
-    for command in commands {
+    let clone = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    fs::create_dir_all(folder.path("traces/small")).unwrap();
+    for sample in fs::read_dir(clone.join("traces/small")).unwrap() {
+        let sample = sample.unwrap();
+        let name = sample.file_name().into_string().unwrap();
+        for copy in [name.clone(), format!("traces/small/{name}")] {
+            fs::copy(sample.path(), folder.path(&copy)).unwrap();
+        }
+    }
+    for shown in commands {
+        let command = &shown.command;
         let output = Command::new("sh")
             .args(["-ec", command])
             .current_dir(folder.path("."))
             .env("PATH", &path)
+            .env("FLOWLOOM", &clone)
             .output()
             .unwrap();
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{page}: $ {command}\n{}\n{stderr}", output.status);
+        let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+        let printed = format!("{stdout}{stderr}");
+        assert!(
+            output.status.success() != shown.fails(),
+            "{page}: $ {command}\n{}\n{printed}",
+            output.status
+        );
+        shown.compare(&printed).unwrap_or_else(|wrong| panic!("{page}: $ {command}\n{wrong}\n\n{printed}"));
     }
 }
 
 #[test]
-fn every_command_of_the_book_ends_well() {
-    let book = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src");
-    for (page, least) in [("start.md", 9), ("cookbook.md", 9), ("reference.md", 2)] {
+fn every_command_of_the_book_prints_what_its_page_shows() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src");
+    let pages = [
+        ("../../../README.md", 1),
+        ("introduction.md", 3),
+        ("start.md", 1),
+        ("tutorial.md", 20),
+        ("cookbook.md", 20),
+        ("faq.md", 10),
+        ("researcher.md", 1),
+        ("reference.md", 2),
+    ];
+    for (page, least) in pages {
         let folder = Folder::new();
-        let text = fs::read_to_string(book.join(page)).unwrap();
-        let commands = commands(&text);
-        assert!(commands.len() >= least, "{page}: {commands:?}");
+        let text = fs::read_to_string(docs.join(page)).unwrap();
+        let mut commands = commands(&text);
+        // The README's commands of cargo are run by CI, in a fresh clone.
+        commands.retain(|shown| !shown.command.starts_with("cargo "));
+        assert!(commands.len() >= least, "{page}: {}", commands.len());
         run_all(&folder, page, &commands);
     }
+}
+
+#[test]
+fn a_shown_line_that_is_not_printed_is_found() {
+    let judge = |shown: &[&str]| {
+        let output = shown.to_vec();
+        Shown { command: "x".into(), output }.compare("one\ntwo 2.5 s\nthree\n").is_ok()
+    };
+    let right: [&[&str]; 5] =
+        [&[], &["one", "two 2.5 s", "three"], &["…", "three"], &["one", "…"], &["…", "two …", "three"]];
+    let wrong: [&[&str]; 6] = [
+        &["one"],
+        &["two …", "…"],
+        &["one", "three"],
+        &["…", "two"],
+        &["…", "two …"],
+        &["three", "…", "one"],
+    ];
+    assert!(right.iter().all(|shown| judge(shown)));
+    assert!(!wrong.iter().any(|shown| judge(shown)));
+    let page = "```console\n$ a \\\n  b\nout\n$ c << 'END'\nd\nEND\n$ e\n```\n$ f\n";
+    let read: Vec<_> = commands(page).into_iter().map(|shown| (shown.command, shown.output)).collect();
+    assert_eq!(
+        read,
+        [("a \\\n  b".into(), vec!["out"]), ("c << 'END'\nd\nEND".into(), vec![]), ("e".into(), vec![])]
+    );
 }
 
 /// Two interfaces of a bridge in a network of their own, with packets that come in by one of them.
@@ -107,15 +214,14 @@ fn the_session_with_a_firewall_ends_well() {
             continue;
         }
         let output = start(&["sh", "-ec", command]).output().unwrap();
-        // Rules differ, and the explained packet is denied.
-        let expected = ["flowloom rules diff", "flowloom rules explain"];
-        let expected = i32::from(expected.iter().any(|verb| command.starts_with(verb)));
+        let shown = session.split(&format!("{line}\n")).nth(1).unwrap().split(['$', '`']).next().unwrap();
+        let shown = Shown { command: command.into(), output: shown.lines().collect() };
         let (stdout, stderr) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        // Rules differ, and the explained packet is denied.
+        let expected = i32::from(shown.fails());
         assert_eq!(output.status.code(), Some(expected), "$ {command}\n{stdout}\n{stderr}");
-        // What the page shows behind a command is what the command says.
-        let shown = session.split(&format!("{line}\n")).nth(1).unwrap().split(['$', '`']).next().unwrap();
-        assert!(shown.is_empty() || shown == stdout, "$ {command}\n{stdout}");
+        shown.compare(&stdout).unwrap_or_else(|wrong| panic!("$ {command}\n{wrong}\n{stdout}"));
     }
     if let Some(mut bridge) = bridge {
         assert!(bridge.wait().unwrap().success());
@@ -139,14 +245,16 @@ fn the_papers_systems_run_as_their_table_says() {
     let folder = Folder::new();
     // The captures and rules that the table's commands need are made by commands outside of it.
     let (rows, before): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("| "));
-    let quoted = |lines: &[&str]| -> Vec<String> {
+    let quoted = |lines: &[&str]| -> Vec<Shown<'_>> {
         let text = lines.join(" ");
-        let parts = text.split('`').skip(1).step_by(2);
-        parts.filter(|quoted| quoted.starts_with("flowloom ")).map(String::from).collect()
+        let parts = text.split('`').skip(1).step_by(2).filter(|quoted| quoted.starts_with("flowloom "));
+        parts.map(|command| Shown { command: command.into(), output: Vec::new() }).collect()
     };
-    let commands = [quoted(&before), quoted(&rows), commands(&text)].concat();
-    assert!(commands.len() > 25, "{commands:?}");
-    run_all(&folder, "papers.md", &commands);
+    let mut all = quoted(&before);
+    all.extend(quoted(&rows));
+    all.extend(commands(&text));
+    assert!(all.len() > 25, "{}", all.len());
+    run_all(&folder, "papers.md", &all);
 }
 
 #[test]
