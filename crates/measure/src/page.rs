@@ -16,12 +16,17 @@ td.n,th.n{text-align:right;white-space:nowrap}.meta,.note{color:#555;font-size:.
 table{display:block;overflow-x:auto}.fields{display:table;width:100%}.fields td{overflow-wrap:anywhere}
 .fields th{white-space:nowrap}.fields span{display:inline-block;margin-right:1.4rem}
 .sortable th{cursor:pointer}.sortable th[aria-sort=ascending]::after{content:\" ↑\"}.sortable th[aria-sort=descending]::after{content:\" ↓\"}
-.short td:not(:last-child){white-space:nowrap}.summary{font-weight:600}:root{color-scheme:light dark}
+.short td:not(:last-child){white-space:nowrap}
+body:has(.tiles){max-width:78rem;margin-top:.8rem}.tiles{display:flex;flex-wrap:wrap;gap:.5rem;margin:.5rem 0}
+.tiles div{flex:1 0 8rem;border:1px solid #ddd;border-radius:.3rem;padding:.2rem .6rem}.tiles b{display:block;font-size:1.1rem}
+.tiles span{color:#555;font-size:.85rem}.warnings p{margin:.2rem 0}
+.grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,32rem),1fr));gap:0 1.2rem}.grid>div{min-width:0}
+.grid h2{margin:.5rem 0 0}.grid table{max-height:18rem;overflow-y:auto;margin:.3rem 0}.summary{font-weight:600}:root{color-scheme:light dark}
 @media (max-width:30rem){body{margin:1rem auto;padding:0 .6rem;font-size:14px}th,td{padding:.2rem .4rem}.fields,.fields tbody,.fields tr,.fields th,.fields td{display:block}.fields th{white-space:normal;overflow-wrap:anywhere;border:0;padding-bottom:0}.fields th:empty{display:none}.chart svg{max-width:none;width:42rem}.claims td:nth-child(3){min-width:13rem}.values td:first-child{min-width:9rem}.claims td:first-child{min-width:8rem;overflow-wrap:anywhere}}
-@media (prefers-color-scheme:dark){body{color:#e4e6ea;background:#15171b}th,td{border-color:#3b3f47}
-.meta,.note,.cannot,summary{color:#a9afba}.agrees{color:#5fd3a6}.differs{color:#f0a35e}.bad{color:#ff7b8a}
+@media (prefers-color-scheme:dark){body{color:#e4e6ea;background:#15171b}th,td,.tiles div{border-color:#3b3f47}
+.meta,.note,.cannot,summary,.tiles span{color:#a9afba}.agrees{color:#5fd3a6}.differs{color:#f0a35e}.bad{color:#ff7b8a}
 svg{filter:invert(.92) hue-rotate(180deg)}}
-@media print{body{max-width:none;margin:0}.chart,tr{break-inside:avoid}details{display:none}pre{white-space:pre-wrap}}
+@media print{body{max-width:none;margin:0}.chart,tr{break-inside:avoid}details:not(.account){display:none}.grid table{max-height:none}pre{white-space:pre-wrap}}
 ";
 
 const SCRIPT: &str = r#"
@@ -96,6 +101,37 @@ impl Page {
     /// Adds a remark.
     pub fn note(&mut self, text: &str) {
         self.markup(format_args!("<p class=\"note\">{}</p>\n", escape(text)));
+    }
+
+    /// Adds what has to be known first: warnings, and figures with their names, as tiles.
+    pub fn overview(&mut self, warnings: &[String], tiles: &[(&str, String)]) {
+        self.text.push_str("<div class=\"warnings\">");
+        for warning in warnings {
+            self.markup(format_args!("<p class=\"bad\">{}</p>", escape(warning)));
+        }
+        self.text.push_str("</div>\n<div class=\"tiles\">");
+        for (name, figure) in tiles {
+            self.markup(format_args!("<div><b>{}</b><span>{}</span></div>", escape(figure), escape(name)));
+        }
+        self.text.push_str("</div>\n");
+    }
+
+    /// Adds parts side by side, as many as the window is wide.
+    pub fn side_by_side<T>(&mut self, parts: &[T], add: impl Fn(&mut Self, &T)) {
+        self.text.push_str("<div class=\"grid\">\n");
+        for part in parts {
+            self.text.push_str("<div>");
+            add(self, part);
+            self.text.push_str("</div>\n");
+        }
+        self.text.push_str("</div>\n");
+    }
+
+    /// Adds what is folded until a reader opens it.
+    pub fn folded(&mut self, title: &str, add: impl FnOnce(&mut Self)) {
+        self.markup(format_args!("<details class=\"account\"><summary>{}</summary>\n", escape(title)));
+        add(self);
+        self.text.push_str("</details>\n");
     }
 
     /// Adds lines with aligned columns.
@@ -223,6 +259,24 @@ mod tests {
         assert!(html.contains("<tr><th>Packets</th><td><span>1 &lt;2</span><span>lost 0</span></td></tr>"));
         assert!(html.contains("<tr><th></th><td><span>more</span></td></tr>"));
         assert!(html.contains("<p class=\"summary\">all is well</p>"));
+    }
+
+    #[test]
+    fn an_overview_comes_before_what_is_folded() {
+        let mut page = Page::new("P");
+        page.overview(&[String::from("cut <here>")], &[("flows", String::from("7"))]);
+        page.side_by_side(&["a", "b"], |page, part| page.note(part));
+        page.folded("all", |page| page.note("the rest"));
+        let html = page.finish("{}");
+        let parts = [
+            "<p class=\"bad\">cut &lt;here&gt;</p>",
+            "<div><b>7</b><span>flows</span></div>",
+            "<div class=\"grid\">\n<div><p class=\"note\">a</p>",
+            "<details class=\"account\"><summary>all</summary>",
+            "the rest</p>\n</details>",
+        ];
+        let places: Vec<_> = parts.iter().map(|part| html.find(part).expect(part)).collect();
+        assert!(places.is_sorted(), "{places:?}");
     }
 
     #[test]

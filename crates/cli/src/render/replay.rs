@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::encapsulations::Encapsulations;
 use super::losses::LossFigures;
 use super::reasons::NoResult;
-use super::save::Table;
+use super::save::{Overview, Table};
 use super::traffic::{SumFigures, TrafficFigures};
 use super::verdicts::FirewallFigures;
 use super::{Report, bytes, counted, grouped, percent, scaled, some_of};
@@ -437,6 +437,42 @@ impl ReplayResult {
         }
     }
 
+    /// Returns what limits the result.
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings: Vec<String> =
+            self.fault.iter().map(|fault| format!("Stopped on a fault: {fault}")).collect();
+        warnings.extend(self.interrupted.then(|| String::from("The run was interrupted.")));
+        warnings.extend(self.notices.iter().cloned());
+        for input in &self.inputs {
+            warnings.extend(
+                LossFigures::lines(&input.losses)
+                    .map(|line| format!("{}: {}", input.path, line.replace("Lost        ", "lost "))),
+            );
+        }
+        if self.bytes_captured < self.bytes_on_wire {
+            warnings.push(format!(
+                "The capture was cut: it has {} of the bytes, so payload, and names from it, may be missing.",
+                percent(self.bytes_captured, self.bytes_on_wire)
+            ));
+        }
+        warnings
+    }
+
+    /// Returns the main figures.
+    fn tiles(&self) -> Vec<(&'static str, String)> {
+        let sum = |of: &super::reasons::ByReason| grouped(of.values().sum());
+        vec![
+            ("packets", grouped(self.packets)),
+            ("captured", bytes(self.bytes_captured)),
+            ("on the wire", bytes(self.bytes_on_wire)),
+            ("flows", grouped(self.flows)),
+            ("of packet time", format!("{:.3} s", self.last_ns.saturating_sub(self.first_ns) as f64 / 1e9)),
+            ("packets without a flow", sum(&self.no_result.not_tracked)),
+            ("packets lost", sum(&self.no_result.dropped)),
+            ("cut off", bytes(self.bytes_on_wire.saturating_sub(self.bytes_captured))),
+        ]
+    }
+
     fn verdict(&self) -> String {
         let rate =
             format!("{}packets/s over {}", scaled(self.packets_per_second), counted(self.flows, "flow"));
@@ -483,8 +519,8 @@ fn dropped_there(packets: u64) -> String {
 }
 
 impl Report for ReplayResult {
-    fn has_labels(&self) -> bool {
-        true
+    fn overview(&self) -> Option<Overview> {
+        Some(Overview { warnings: self.warnings(), tiles: self.tiles() })
     }
 
     fn tables(&self) -> Vec<Table> {

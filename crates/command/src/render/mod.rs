@@ -22,10 +22,10 @@ pub trait Report: Serialize {
     /// Returns the rows of the CSV output, with the header first.
     fn rows(&self) -> Vec<Vec<String>>;
 
-    /// Returns whether the lines have labels, so that a page shows them as a table of fields rather
-    /// than in columns.
-    fn has_labels(&self) -> bool {
-        false
+    /// Returns what a page shows first. With an overview, charts and tables follow, and then the
+    /// lines, which have labels, folded as a table of fields.
+    fn overview(&self) -> Option<save::Overview> {
+        None
     }
 
     /// Returns the lines of a page, with the verdict last.

@@ -41,6 +41,12 @@ pub struct Table {
     pub note: String,
 }
 
+/// What a page shows first: what limits the result, and its main figures with their names.
+pub struct Overview {
+    pub warnings: Vec<String>,
+    pub tiles: Vec<(&'static str, String)>,
+}
+
 /// Returns the files that [`save`] may write into a folder for charts with these names.
 pub fn files(folder: &Path, pictures: &[&str]) -> impl Iterator<Item = PathBuf> {
     let pictures = pictures.iter().flat_map(|name| [format!("{name}.svg"), format!("{name}.csv")]);
@@ -72,28 +78,31 @@ pub fn save(
         .map_err(|error| Failure::Output(format!("cannot write {}: {error}", folder.display())))?;
     let document = json(serde_json::to_string_pretty(report))?;
     let mut page = Page::new(title);
-    let (lines, tables) = for_people(|| (report.page_lines(), report.tables()));
-    if report.has_labels() {
-        page.fields(&lines);
-    } else if tables.is_empty() {
-        page.lines(&lines);
+    let (lines, tables, overview) =
+        for_people(|| (report.page_lines(), report.tables(), report.overview()));
+    if let Some(Overview { warnings, tiles }) = overview {
+        let (over_time, others): (Vec<&Named>, Vec<_>) =
+            charts.iter().partition(|(name, _)| name.starts_with("traffic-"));
+        let chart = |page: &mut Page, named: &&Named| page.chart(&named.1);
+        page.overview(&warnings, &tiles);
+        page.side_by_side(&over_time, chart);
+        page.side_by_side(&tables, table_to);
+        page.side_by_side(&others, chart);
+        page.folded("The account of every packet", |page| page.fields(&lines));
     } else {
-        for line in lines.iter().filter(|line| !line.is_empty()) {
-            page.note(line);
+        if tables.is_empty() {
+            page.lines(&lines);
+        } else {
+            lines.iter().filter(|line| !line.is_empty()).for_each(|line| page.note(line));
         }
-    }
-    if !report.has_labels() {
-        tables_to(&mut page, &tables);
+        tables.iter().for_each(|table| table_to(&mut page, table));
+        charts.iter().for_each(|(_, chart)| page.chart(chart));
     }
     for (name, chart) in charts {
-        page.chart(chart);
         if let Ok(svg) = chart.svg() {
             put(format!("{name}.svg").into(), svg)?;
             put(format!("{name}.csv").into(), csv(&chart.rows())?)?;
         }
-    }
-    if report.has_labels() {
-        tables_to(&mut page, &tables);
     }
     put("result.csv".into(), csv(&report.rows())?)?;
     put("report.html".into(), page.finish(document.trim_end()))?;
@@ -104,11 +113,9 @@ pub fn save(
     Ok(())
 }
 
-fn tables_to(page: &mut Page, tables: &[Table]) {
-    for Table { title, rows, note } in tables {
-        page.table(title, rows);
-        if !note.is_empty() {
-            page.note(note);
-        }
+fn table_to(page: &mut Page, Table { title, rows, note }: &Table) {
+    page.table(title, rows);
+    if !note.is_empty() {
+        page.note(note);
     }
 }
