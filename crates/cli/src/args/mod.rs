@@ -32,7 +32,7 @@ use crate::exit::{Failure, stdout_failure};
 #[command(after_help = "\
 Examples:
   flowloom inspect edge.pcapng.zst              summarise a capture
-  flowloom replay edge.pcapng.zst               run the engine on it
+  flowloom replay edge.pcapng.zst               account for every packet
   flowloom replay edge.pcap --save run          with report.html: charts, figures and data
   flowloom top edge.pcap --by conversation      the largest conversations
   flowloom replay - --format json < edge.pcap   read a pipe, write JSON
@@ -141,7 +141,7 @@ fn with_negative_numbers(command: Command) -> Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Run the engine on captures and report results and speed
+    /// Write flow records of captures or an interface, and account for every packet
     Replay(Box<replay::Replay>),
     /// Forward frames between two interfaces, with rules and flow records: a transparent firewall
     Bridge(Box<bridge::Bridge>),
