@@ -1,6 +1,7 @@
 //! Compares flow tables.
 
 use std::cell::RefCell;
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use flowloom::cpu::features::Isa;
@@ -24,6 +25,7 @@ use crate::exit::{Failure, Status};
 use crate::host::isa_named;
 use crate::host::tool;
 use crate::render::bench::BenchResult;
+use crate::render::{grouped, say};
 use crate::signals::stop_on_signals;
 
 /// Name of the lower bounds (two lines for hits, one for misses) in rows.
@@ -49,7 +51,8 @@ pub(crate) fn run(arguments: &Table, common: &Common) -> Result<Status, Failure>
         "batch": arguments.batch,
         "seed": arguments.seed,
     }));
-    let run = Run { arguments, tables: &tables, isa, control: &control };
+    let says = common.quiet == 0 && std::io::stderr().is_terminal();
+    let run = Run { arguments, tables: &tables, isa, control: &control, says };
     for &flows in &arguments.flows {
         let count = u32::try_from(flows)
             .ok()
@@ -74,6 +77,8 @@ struct Run<'a> {
     tables: &'a [TableName],
     isa: Isa,
     control: &'a Control,
+    /// Whether a terminal shows what is being timed.
+    says: bool,
 }
 
 impl Run<'_> {
@@ -102,6 +107,9 @@ impl Run<'_> {
                     continue;
                 }
             };
+            if self.says {
+                say(&format!("{} flows: {}", grouped(count.into()), work.name()));
+            }
             if let Some(outcome) = self.rounds(&contenders, work)? {
                 report.complete &= outcome.complete;
                 add_rows(report, &outcome.samples, &work.name(), count.into(), work.items(count as usize));
