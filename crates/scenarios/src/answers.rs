@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::contents;
 use crate::frame::{Frame, TCP};
 use crate::script::{CLIENT, Role, SECOND, SERVER, Segment, Sent, protocol_name};
 use crate::tcp::{ACK, FIN, RST, SYN};
@@ -16,7 +17,11 @@ struct Side {
     wire_bytes: u64,
     ip_bytes: u64,
     payload_bytes: u64,
+    /// The earliest and the latest stamp.
+    times_ns: Option<(u64, u64)>,
     tcp_flags: u8,
+    /// Segments with each flag, FIN first.
+    flag_segments: [u64; 8],
     retransmissions_seen: u64,
     retransmissions_filling: u64,
     retransmissions_hidden: u64,
@@ -34,7 +39,9 @@ type Stamp = (u64, i64);
 
 /// What is the same for all flows of a session.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Facts {
+pub(crate) struct Facts<'a> {
+    /// The values of the columns about contents, in the first flow.
+    pub(crate) contents: &'a contents::Facts,
     /// The VLAN ids of frames from each side, outer first.
     pub(crate) vlans: [&'static [u16]; 2],
     /// Type and identifier of the first message of ICMP.
@@ -45,10 +52,12 @@ pub(crate) struct Facts {
 
 /// The right record of one flow.
 #[derive(Clone, Debug)]
-pub(crate) struct Flow {
+pub(crate) struct Flow<'a> {
     sent: Sent,
-    facts: Facts,
+    facts: Facts<'a>,
+    has_contents: bool,
     first_side: usize,
+    begun_ns: u64,
     start_ns: u64,
     end_ns: u64,
     last_ns: u64,
@@ -64,12 +73,14 @@ pub(crate) struct Flow {
     sides: [Side; 2],
 }
 
-impl Flow {
-    fn new(sent: &Sent, facts: Facts, stamp_ns: u64) -> Self {
+impl<'a> Flow<'a> {
+    fn new(sent: &Sent, facts: Facts<'a>, stamp_ns: u64) -> Self {
         Self {
             sent: sent.clone(),
             facts,
+            has_contents: false,
             first_side: sent.side,
+            begun_ns: sent.time_ns,
             start_ns: stamp_ns,
             end_ns: stamp_ns,
             last_ns: sent.time_ns,
@@ -98,6 +109,9 @@ impl Flow {
         }
         let counts = &mut self.sides[side];
         counts.tcp_flags |= flags;
+        for (bit, segments) in counts.flag_segments.iter_mut().enumerate() {
+            *segments += u64::from(flags >> bit & 1);
+        }
         counts.zero_windows += u64::from(window == 0 && flags & (SYN | FIN | RST) == 0);
         if is_copy {
             return;
@@ -172,10 +186,23 @@ impl Flow {
                 write!(out, ",\n      \"handshake_answer_ns\": {answer}, \"handshake_ack_ns\": {ack}")?;
             }
         }
+        if self.has_contents {
+            let values: Vec<String> =
+                self.facts.contents.iter().map(|(name, value)| format!("\"{name}\": {value:?}")).collect();
+            write!(out, ",\n      \"contents\": {{ {} }}", values.join(", "))?;
+        }
         for (at, side) in self.sides.iter().enumerate() {
             let (address, port) = &ends[at];
             write!(out, ",\n      \"{}\": {{ \"address\": \"{address}\", \"port\": {port}", sides[at])?;
             write!(out, ", \"vlans\": {:?}", self.facts.vlans[at])?;
+            let [start, end] = side.times_ns.map_or([None; 2], |(start, end)| [Some(start), Some(end)]);
+            for (name, time) in [("start_ns", start), ("end_ns", end)] {
+                let time = time.map_or_else(|| String::from("null"), |time: u64| time.to_string());
+                write!(out, ", \"{name}\": {time}")?;
+            }
+            if protocol == TCP {
+                write!(out, ", \"flag_segments\": {:?}", side.flag_segments)?;
+            }
             let of_tcp: &[(&str, u64)] = &[
                 ("tcp_flags", side.tcp_flags.into()),
                 ("retransmissions_seen", side.retransmissions_seen),
@@ -225,14 +252,20 @@ impl Captured<'_> {
 }
 
 /// All flows of a scenario.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Answers {
-    flows: Vec<Flow>,
+#[derive(Clone, Debug)]
+pub(crate) struct Answers<'a> {
+    flows: Vec<Flow<'a>>,
+    active_s: Option<u64>,
 }
 
-impl Answers {
+impl<'a> Answers<'a> {
+    /// Returns the answers before the first frame. Records last `active_s` seconds at most.
+    pub(crate) fn new(active_s: Option<u64>) -> Self {
+        Self { flows: Vec::new(), active_s }
+    }
+
     /// Adds the next frame at the tap.
-    pub(crate) fn add(&mut self, captured: &Captured<'_>, facts: Facts) {
+    pub(crate) fn add(&mut self, captured: &Captured<'_>, facts: Facts<'a>) {
         let Captured { sent, frame, is_copy, .. } = captured;
         let (stamp_ns, at) = (captured.stamp_ns(), (captured.time_ns, captured.step_s));
         let known = self.flows.iter().rposition(|flow| flow.sent.session == sent.session);
@@ -240,7 +273,10 @@ impl Answers {
             let flow = &self.flows[at];
             let is_idle = captured.time_ns - flow.last_ns > IDLE_TIMEOUT_S * SECOND;
             let is_other = flow.sent.connection != sent.connection;
-            (at, if is_idle { Some("idle") } else { is_other.then_some("new_connection") })
+            let age_ns = captured.time_ns - flow.begun_ns;
+            let is_old = self.active_s.is_some_and(|seconds| age_ns >= seconds * SECOND);
+            let reasons = [(is_idle, "idle"), (is_other, "new_connection"), (is_old, "active")];
+            (at, reasons.into_iter().find_map(|(is_so, reason)| is_so.then_some(reason)))
         });
         let index = if let Some((index, None)) = ended {
             index
@@ -248,7 +284,16 @@ impl Answers {
             if let Some((index, Some(reason))) = ended {
                 self.flows[index].end(reason);
             }
-            self.flows.push(Flow::new(sent, facts, stamp_ns));
+            let mut flow = Flow::new(sent, facts, stamp_ns);
+            flow.has_contents = known.is_none() && !facts.contents.is_empty();
+            flow.begun_ns = captured.time_ns;
+            if let Some((index, Some("active"))) = ended {
+                // The connection goes on.
+                let before = &self.flows[index];
+                (flow.opener, flow.opening_captured, flow.fins) =
+                    (before.opener, before.opening_captured, before.fins);
+            }
+            self.flows.push(flow);
             self.flows.len() - 1
         };
         let flow = &mut self.flows[index];
@@ -256,6 +301,8 @@ impl Answers {
         flow.end_ns = flow.end_ns.max(stamp_ns);
         flow.last_ns = captured.time_ns;
         let side = &mut flow.sides[sent.side];
+        let (first_ns, last_ns) = side.times_ns.unwrap_or((stamp_ns, stamp_ns));
+        side.times_ns = Some((first_ns.min(stamp_ns), last_ns.max(stamp_ns)));
         side.packets += 1;
         side.wire_bytes += frame.bytes.len() as u64;
         side.ip_bytes += frame.ip_bytes as u64;

@@ -1,7 +1,7 @@
 //! The dimensions of scenarios. Each sets one part of a plan; dimensions of different axes combine.
 
-use crate::frame::Framing;
-use crate::tcp::{Close, Opening, Phase};
+use crate::frame::{Framing, Tunnel};
+use crate::tcp::{Close, Contents, Opening, Phase};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Transport {
@@ -12,6 +12,7 @@ pub(crate) enum Transport {
     IcmpError,
     Multicast,
     Sctp,
+    Dns,
 }
 
 /// What the tap misses of the first session.
@@ -43,6 +44,7 @@ pub(crate) enum Reuse {
 pub(crate) struct Plan {
     pub(crate) transport: Transport,
     pub(crate) opening: Opening,
+    pub(crate) contents: Option<Contents>,
     pub(crate) phase: Option<Phase>,
     pub(crate) close: Close,
     pub(crate) reuse: Reuse,
@@ -52,6 +54,8 @@ pub(crate) struct Plan {
     pub(crate) step_s: i64,
     pub(crate) snap_bytes: Option<usize>,
     pub(crate) framing: Framing,
+    /// Records last so many seconds at most.
+    pub(crate) active_s: Option<u64>,
     /// The version of IP; drawn if `None`.
     pub(crate) is_v6: Option<bool>,
     /// A second session has the same addresses and ports in another VLAN.
@@ -62,6 +66,7 @@ pub(crate) struct Plan {
 pub(crate) enum Axis {
     Transport,
     Opening,
+    Contents,
     Phase,
     Close,
     Reuse,
@@ -71,6 +76,7 @@ pub(crate) enum Axis {
     Length,
     Padding,
     Vlan,
+    Tunnel,
     Network,
 }
 
@@ -87,16 +93,21 @@ const fn new(name: &'static str, axis: Axis, apply: fn(&mut Plan)) -> Dimension 
 }
 
 /// All dimensions, in the order of the scenarios that have one alone.
-pub(crate) const DIMENSIONS: [Dimension; 42] = [
+pub(crate) const DIMENSIONS: [Dimension; 51] = [
     new("tcp", Axis::Transport, |_| {}),
     new("udp", Axis::Transport, |plan| plan.transport = Transport::Udp),
     new("icmp-echo", Axis::Transport, |plan| plan.transport = Transport::Icmp),
     new("icmp-error", Axis::Transport, |plan| plan.transport = Transport::IcmpError),
     new("multicast", Axis::Transport, |plan| plan.transport = Transport::Multicast),
     new("sctp", Axis::Transport, |plan| plan.transport = Transport::Sctp),
+    new("dns", Axis::Transport, |plan| plan.transport = Transport::Dns),
     new("open-simultaneous", Axis::Opening, |plan| plan.opening = Opening::Simultaneous),
     new("open-repeated-syn", Axis::Opening, |plan| plan.opening = Opening::Repeated),
     new("open-refused", Axis::Opening, |plan| plan.opening = Opening::Refused),
+    new("http", Axis::Contents, |plan| plan.contents = Some(Contents { is_tls: false, is_cut: false })),
+    new("http-cut", Axis::Contents, |plan| plan.contents = Some(Contents { is_tls: false, is_cut: true })),
+    new("tls", Axis::Contents, |plan| plan.contents = Some(Contents { is_tls: true, is_cut: false })),
+    new("tls-cut", Axis::Contents, |plan| plan.contents = Some(Contents { is_tls: true, is_cut: true })),
     new("keep-alive", Axis::Phase, |plan| plan.phase = Some(Phase::KeepAlive)),
     new("zero-window", Axis::Phase, |plan| plan.phase = Some(Phase::ZeroWindow)),
     new("lost-before-tap", Axis::Phase, |plan| plan.phase = Some(Phase::LostBeforeTap)),
@@ -105,6 +116,10 @@ pub(crate) const DIMENSIONS: [Dimension; 42] = [
     new("jumbo", Axis::Phase, |plan| plan.phase = Some(Phase::Jumbo)),
     new("pause-below-timeout", Axis::Phase, |plan| plan.phase = Some(Phase::Pause(55))),
     new("pause-beyond-timeout", Axis::Phase, |plan| plan.phase = Some(Phase::Pause(65))),
+    new("active-timeout", Axis::Phase, |plan| {
+        plan.phase = Some(Phase::Talk);
+        plan.active_s = Some(30);
+    }),
     new("close-reset", Axis::Close, |plan| plan.close = Close::Reset),
     new("close-reset-after-fins", Axis::Close, |plan| plan.close = Close::ResetAfterFins),
     new("close-never", Axis::Close, |plan| plan.close = Close::Never),
@@ -130,6 +145,9 @@ pub(crate) const DIMENSIONS: [Dimension; 42] = [
         plan.framing.vlans = [&[40], &[40]];
         plan.has_twin = true;
     }),
+    new("tunnel-ip", Axis::Tunnel, |plan| plan.framing.tunnel = Some(Tunnel::Ip)),
+    new("tunnel-gre", Axis::Tunnel, |plan| plan.framing.tunnel = Some(Tunnel::Gre)),
+    new("tunnel-vxlan", Axis::Tunnel, |plan| plan.framing.tunnel = Some(Tunnel::Vxlan)),
     new("ipv4", Axis::Network, |plan| plan.is_v6 = Some(false)),
     new("ipv6", Axis::Network, |plan| plan.is_v6 = Some(true)),
     new("ipv6-extensions", Axis::Network, |plan| {
@@ -145,10 +163,10 @@ impl Dimension {
     }
 
     fn excludes(&self, other: &Self) -> bool {
-        use Axis::{Clock, Close, Opening, Phase, Reuse, View};
-        let is_of_tcp = matches!(other.axis, Opening | Phase | Close | Reuse);
+        use Axis::{Clock, Close, Contents, Length, Opening, Phase, Reuse, Tunnel, View, Vlan};
+        let is_of_tcp = matches!(other.axis, Opening | Contents | Phase | Close | Reuse);
         match self.name {
-            "open-refused" => matches!(other.axis, Phase | Close | Reuse | View),
+            "open-refused" => matches!(other.axis, Contents | Phase | Close | Reuse | View),
             // Without one of its SYNs, no end is the one that opens.
             "open-simultaneous" => other.axis == View,
             // A connection that was not closed, and one whose ports are reused without a close.
@@ -157,8 +175,13 @@ impl Dimension {
             // What is left of one datagram says nothing.
             "icmp-error" | "multicast" => is_of_tcp || other.axis == View,
             "udp" | "icmp-echo" | "sctp" => is_of_tcp,
+            // What a meter can read of a message that was captured in part depends on the meter.
+            "dns" => is_of_tcp || matches!(other.axis, View) || other.name == "snap-length",
+            _ if self.axis == Contents => other.axis == View || other.name == "snap-length",
+            // Fragments inside, and the tags of which packet a record tells, depend on the meter.
+            _ if self.axis == Tunnel => matches!(other.axis, Length | Vlan),
             // Whether a step and a pause exceed the timeout depends on the clock of the meter.
-            "pause-below-timeout" | "pause-beyond-timeout" => other.axis == Clock,
+            "pause-below-timeout" | "pause-beyond-timeout" | "active-timeout" => other.axis == Clock,
             _ => false,
         }
     }

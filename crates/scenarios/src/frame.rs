@@ -28,6 +28,43 @@ pub(crate) struct Datagram {
     pub(crate) id: u32,
 }
 
+/// What IP packets are carried in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tunnel {
+    /// IPv4, next to nothing else.
+    Ip,
+    Gre,
+    Vxlan,
+}
+
+impl Tunnel {
+    /// Returns the headers between the Ethernet header and an IP packet of this length.
+    fn headers(self, side: usize, is_v6: bool, bytes: usize) -> Vec<u8> {
+        let kind: [u8; 2] = if is_v6 { [0x86, 0xDD] } else { [8, 0] };
+        let (protocol, inner) = match self {
+            Self::Ip => (if is_v6 { 41 } else { 4 }, Vec::new()),
+            Self::Gre => (47, [[0, 0], kind].concat()),
+            Self::Vxlan => {
+                // Ports, length, no checksum; the flag of a network, and its number.
+                let mut inner = vec![0xD4, 0x31, 0x12, 0xB5];
+                inner.extend((30 + bytes as u16).to_be_bytes());
+                inner.extend([0, 0, 8, 0, 0, 0, 0, 0, 77, 0]);
+                inner.extend([2, 0, 0, 0, 1, 2 - side as u8, 2, 0, 0, 0, 1, side as u8 + 1]);
+                inner.extend(kind);
+                (UDP, inner)
+            }
+        };
+        let length = (20 + inner.len() + bytes) as u16;
+        let mut outer = vec![0x45, 0];
+        outer.extend(length.to_be_bytes());
+        outer.extend([0, 0, 0x40, 0, 64, protocol, 0, 0]);
+        outer.extend([198, 51, 100, 1 + side as u8, 198, 51, 100, 2 - side as u8]);
+        let sum = checksum(&outer);
+        outer[10..12].copy_from_slice(&sum.to_be_bytes());
+        [outer, inner].concat()
+    }
+}
+
 /// How datagrams become frames.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Framing {
@@ -39,6 +76,7 @@ pub(crate) struct Framing {
     pub(crate) has_extensions: bool,
     /// Datagrams are fragmented to 576 bytes in IPv4, 1280 bytes in IPv6.
     pub(crate) is_fragmented: bool,
+    pub(crate) tunnel: Option<Tunnel>,
 }
 
 /// A frame, with the length of the IP packet in it.
@@ -130,6 +168,10 @@ impl Framing {
         }
         bytes.extend(body);
         let ip_bytes = bytes.len() - link;
+        if let Some(tunnel) = self.tunnel {
+            let headers = tunnel.headers(side, datagram.source.is_ipv6(), ip_bytes);
+            bytes.splice(link - 2..link, [8, 0].into_iter().chain(headers));
+        }
         if self.is_padded && bytes.len() < FRAME_BYTES_MIN {
             bytes.resize(FRAME_BYTES_MIN, 0);
         }

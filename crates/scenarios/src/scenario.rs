@@ -36,6 +36,8 @@ pub struct Scenario {
     snap_bytes: usize,
     missed: usize,
     vlan_in_key: bool,
+    active_s: Option<u64>,
+    is_decapsulated: bool,
     flows: String,
 }
 
@@ -54,12 +56,13 @@ impl Scenario {
         let sent = merged(&sessions, &plan, &mut random);
         let all: usize = sessions.iter().map(|session| session.sent.len()).sum();
         let captured = frames(&sent, &plan);
-        let mut answers = Answers::default();
+        let mut answers = Answers::new(plan.active_s);
         for captured in &captured {
             let session = &sessions[captured.sent.session];
             let facts = Facts {
                 vlans: framing(&plan, session.number).vlans,
                 icmp: session.icmp,
+                contents: &session.facts,
                 initiator: session.sent[0].side,
             };
             answers.add(captured, facts);
@@ -75,6 +78,8 @@ impl Scenario {
             packets: captured.iter().map(packet).collect(),
             snap_bytes: plan.snap_bytes.unwrap_or(SNAP_BYTES),
             missed: all - sent.len(),
+            active_s: plan.active_s,
+            is_decapsulated: plan.framing.tunnel.is_some(),
             vlan_in_key: plan.framing.vlans[CLIENT] == plan.framing.vlans[SERVER],
             flows: answers.json(captured.last().map_or(0, |captured| captured.time_ns)),
         }
@@ -114,14 +119,16 @@ impl Scenario {
         format!(
             "{{\n  \"schema\": \"flowloom/scenario/1\",\n  \"name\": \"{}\",\n  \"seed\": {},\n  \
              \"dimensions\": {:?},\n  \"settings\": {{ \"idle_timeout_s\": {IDLE_TIMEOUT_S}, \
-             \"active_timeout_s\": null, \"vlan_in_key\": {}, \"fragments_joined\": true, \
+             \"active_timeout_s\": {}, \"vlan_in_key\": {}, \"decapsulated\": {}, \"fragments_joined\": true, \
              \"duplicates_counted\": true }},\n  \"capture\": {{ \"packets\": {}, \"wire_bytes\": {wire_bytes}, \
              \"captured_bytes\": {captured_bytes}, \"snap_bytes\": {}, \"missed_by_tap\": {} }},\n  \
              \"flows\": [\n{}\n  ]\n}}\n",
             self.name(),
             self.seed,
             self.dimensions,
+            self.active_s.map_or_else(|| String::from("null"), |seconds| seconds.to_string()),
             self.vlan_in_key,
+            self.is_decapsulated,
             self.packets.len(),
             self.snap_bytes,
             self.missed,
@@ -168,6 +175,10 @@ fn sessions(plan: &Plan, is_v6: bool, random: &mut Random) -> Vec<Session> {
             first.protocol = icmp(is_v6);
             first.echo(rounds);
         }
+        Transport::Dns => {
+            first.protocol = UDP;
+            first.dns();
+        }
         Transport::Multicast => {
             first.protocol = UDP;
             first.addresses[SERVER] = if is_v6 {
@@ -186,7 +197,7 @@ fn sessions(plan: &Plan, is_v6: bool, random: &mut Random) -> Vec<Session> {
             first.udp(CLIENT);
             let error = third.insert(begin(2, icmp(is_v6), first.clock_ns + 5 * MILLISECOND));
             error.addresses = first.addresses;
-            let plain = Framing { is_fragmented: false, ..plan.framing };
+            let plain = Framing { is_fragmented: false, tunnel: None, ..plan.framing };
             let about = &plain.frames(CLIENT, &first.sent[0].datagram)[0];
             let start = 14 + 4 * plan.framing.vlans[CLIENT].len();
             error.unreachable(SERVER, &about.bytes[start..start + about.ip_bytes.min(200)]);
@@ -208,6 +219,9 @@ fn tcp(plan: &Plan, session: &mut Session) {
     let [side, closer] = [0; 2].map(|_| session.random.within(0, 1) as usize);
     let mut connection = Connection::new(session);
     if connection.open(plan.opening) {
+        if let Some(contents) = plan.contents {
+            connection.exchange(contents);
+        }
         connection.transfer(CLIENT, 1);
         connection.transfer(SERVER, 2);
         if let Some(phase) = plan.phase {

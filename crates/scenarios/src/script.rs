@@ -8,6 +8,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::contents;
 use crate::frame::{Datagram, ICMP, ICMPV6, SCTP, TCP, UDP, seal};
 use crate::random::Random;
 
@@ -59,6 +60,8 @@ pub(crate) struct Session {
     pub(crate) protocol: u8,
     /// Type of the request and identifier, for ICMP.
     pub(crate) icmp: Option<(u8, u16)>,
+    /// What the first flow has as contents.
+    pub(crate) facts: contents::Facts,
     pub(crate) random: Random,
     pub(crate) clock_ns: u64,
     pub(crate) sent: Vec<Sent>,
@@ -90,6 +93,7 @@ impl Session {
             ports,
             protocol,
             icmp: None,
+            facts: Vec::new(),
             random,
             clock_ns: start_ns,
             sent: Vec::new(),
@@ -148,13 +152,26 @@ impl Session {
         self.random.bytes(count)
     }
 
+    /// Sends a question of DNS and its answer.
+    pub(crate) fn dns(&mut self) {
+        self.ports[SERVER] = 53;
+        let exchange = contents::dns(&mut self.random);
+        self.datagram_of_udp(CLIENT, &exchange.request);
+        self.datagram_of_udp(SERVER, &exchange.response);
+        self.facts = exchange.facts;
+    }
+
     /// Sends a UDP datagram with random contents.
     pub(crate) fn udp(&mut self, side: usize) {
         let payload = self.payload(1400);
+        self.datagram_of_udp(side, &payload);
+    }
+
+    fn datagram_of_udp(&mut self, side: usize, payload: &[u8]) {
         let mut header = self.ports_from(side);
         header.extend((8 + payload.len() as u16).to_be_bytes());
         header.extend([0, 0]);
-        self.send(side, &header, &payload, None);
+        self.send(side, &header, payload, None);
     }
 
     /// Sends requests and replies of ICMP's echo.

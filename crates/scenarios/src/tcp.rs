@@ -1,5 +1,6 @@
 //! Connections of TCP: openings, phases of data, closes.
 
+use crate::contents;
 use crate::script::{CLIENT, MILLISECOND, Role, SECOND, SERVER, Segment, Session};
 
 pub(crate) const FIN: u8 = 1;
@@ -24,6 +25,15 @@ pub(crate) enum Opening {
     Refused,
 }
 
+/// The first messages of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Contents {
+    /// TLS, not HTTP.
+    pub(crate) is_tls: bool,
+    /// Segments have a few bytes each.
+    pub(crate) is_cut: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     KeepAlive,
@@ -32,6 +42,8 @@ pub(crate) enum Phase {
     LostAfterTap,
     Reordered,
     Jumbo,
+    /// Both sides send every ten seconds.
+    Talk,
     /// Nothing is sent for this many seconds.
     Pause(u64),
 }
@@ -104,9 +116,40 @@ impl<'a> Connection<'a> {
         self.put(1 - side, ACK, 0);
     }
 
+    /// The client asks, and the server answers.
+    pub(crate) fn exchange(&mut self, contents: Contents) {
+        let Contents { is_tls, is_cut } = contents;
+        let message = if is_tls { contents::tls } else { contents::http };
+        let exchange = message(&mut self.session.random);
+        self.message(CLIENT, &exchange.request, is_cut);
+        self.put(SERVER, ACK, 0);
+        self.message(SERVER, &exchange.response, is_cut);
+        self.put(CLIENT, ACK, 0);
+        self.session.facts = exchange.facts;
+    }
+
+    fn message(&mut self, side: usize, mut bytes: &[u8], is_cut: bool) {
+        while !bytes.is_empty() {
+            let count = if is_cut { self.session.random.within(1, 9) as usize } else { bytes.len() };
+            let (part, rest) = bytes.split_at(count.min(bytes.len()));
+            let begin = self.next[side];
+            let (header, _) = self.segment(side, PUSH | ACK, begin, 0);
+            let (range, role) = ((begin, begin + part.len() as u64), Role::First);
+            let segment = Segment { flags: PUSH | ACK, range, role, window: self.windows[side] };
+            self.session.send(side, &header, part, Some(segment));
+            self.next[side] = range.1;
+            self.received[side] = range.1;
+            bytes = rest;
+        }
+    }
+
     pub(crate) fn phase(&mut self, phase: Phase, side: usize) {
         match phase {
             Phase::Pause(seconds) => self.session.wait(seconds * SECOND),
+            Phase::Talk => (0..8).for_each(|_| {
+                self.session.wait(10 * SECOND);
+                self.transfer(side, 1);
+            }),
             Phase::Jumbo => (0..3).for_each(|_| self.put(side, PUSH | ACK, 8948)),
             Phase::KeepAlive => {
                 let bytes = self.session.random.within(0, 1);
