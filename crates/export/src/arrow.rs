@@ -18,8 +18,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::builder::{
-    ArrayBuilder, BinaryBuilder, BooleanBuilder, StringBuilder, TimestampNanosecondBuilder, UInt32Builder,
-    UInt64Builder,
+    ArrayBuilder, BinaryBuilder, BooleanBuilder, Float64Builder, StringBuilder, TimestampNanosecondBuilder,
+    UInt32Builder, UInt64Builder,
 };
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int32Type;
@@ -50,6 +50,7 @@ enum Builder {
     Time(TimestampNanosecondBuilder),
     Wide(UInt64Builder),
     Narrow(UInt32Builder),
+    Real(Float64Builder),
 }
 
 impl Builder {
@@ -59,6 +60,7 @@ impl Builder {
             Kind::Time => Self::Time(TimestampNanosecondBuilder::new().with_timezone("UTC")),
             Kind::Packets | Kind::Bytes | Kind::Duration | Kind::Digest => Self::Wide(UInt64Builder::new()),
             Kind::Port | Kind::Protocol | Kind::Number | Kind::Bits => Self::Narrow(UInt32Builder::new()),
+            Kind::Real => Self::Real(Float64Builder::new()),
             Kind::Address | Kind::Word(_) | Kind::Text => Self::Text(StringBuilder::new()),
         }
     }
@@ -69,6 +71,7 @@ impl Builder {
             Self::Time(_) => DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
             Self::Wide(_) => DataType::UInt64,
             Self::Narrow(_) => DataType::UInt32,
+            Self::Real(_) => DataType::Float64,
         }
     }
 
@@ -79,6 +82,8 @@ impl Builder {
                 column.append_option(number.and_then(|number| i64::try_from(number).ok()));
             }
             Self::Wide(column) => column.append_option(number),
+            // Its values are no whole numbers.
+            Self::Real(column) => column.append_null(),
             Self::Narrow(column) => {
                 column.append_option(number.and_then(|number| u32::try_from(number).ok()));
             }
@@ -100,6 +105,10 @@ impl Builder {
         match value {
             Value::Number(number) | Value::Bits(number) => self.push_number(Some(*number)),
             Value::None => self.push_number(None),
+            Value::Real(bits) => match self {
+                Self::Real(column) => column.append_value(f64::from_bits(*bits)),
+                other => other.push_text(value),
+            },
             text => self.push_text(text),
         }
     }
@@ -110,6 +119,7 @@ impl Builder {
             Self::Time(column) => ArrayBuilder::finish(column),
             Self::Wide(column) => ArrayBuilder::finish(column),
             Self::Narrow(column) => ArrayBuilder::finish(column),
+            Self::Real(column) => ArrayBuilder::finish(column),
         }
     }
 }

@@ -28,7 +28,7 @@ use flowloom_record::{Column, Kind, Row, SchemaColumn, Value};
 use parquet::basic::{
     Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
 };
-use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{
     FileMetaData, KeyValue, ParquetMetaDataBuilder, ParquetMetaDataWriter, RowGroupMetaData,
@@ -82,6 +82,8 @@ enum Stored {
     Wide,
     /// An unsigned 32-bit number.
     Narrow,
+    /// A number with a fraction.
+    Real,
 }
 
 impl Stored {
@@ -89,6 +91,7 @@ impl Stored {
         match kind {
             Kind::Time => Self::Time,
             Kind::Packets | Kind::Bytes | Kind::Duration | Kind::Digest => Self::Wide,
+            Kind::Real => Self::Real,
             Kind::Port | Kind::Protocol | Kind::Number | Kind::Bits => Self::Narrow,
             Kind::Address | Kind::Word(_) | Kind::Text => Self::Text,
         }
@@ -101,6 +104,10 @@ impl Stored {
             Self::Time => (Physical::INT64, LogicalType::timestamp(true, TimeUnit::NANOS)),
             Self::Wide => (Physical::INT64, unsigned(64)),
             Self::Narrow => (Physical::INT32, unsigned(32)),
+            Self::Real => {
+                let builder = Type::primitive_type_builder(name, Physical::DOUBLE);
+                return builder.with_repetition(Repetition::OPTIONAL).build();
+            }
         };
         Type::primitive_type_builder(name, physical)
             .with_repetition(Repetition::OPTIONAL)
@@ -128,6 +135,7 @@ enum Values {
     Time(Vec<i64>),
     Wide(Vec<i64>),
     Narrow(Vec<i32>),
+    Real(Vec<f64>),
 }
 
 impl Pending {
@@ -137,6 +145,7 @@ impl Pending {
             Stored::Time => Values::Time(Vec::new()),
             Stored::Wide => Values::Wide(Vec::new()),
             Stored::Narrow => Values::Narrow(Vec::new()),
+            Stored::Real => Values::Real(Vec::new()),
         };
         Self { values, levels: Vec::new() }
     }
@@ -148,6 +157,7 @@ impl Pending {
             Value::Text(text) => self.push_text(|bytes| bytes.extend_from_slice(text.as_bytes())),
             Value::Address(address) => self.push_text(|bytes| put_address(bytes, *address)),
             Value::None => self.levels.push(0),
+            Value::Real(bits) => self.push_real(f64::from_bits(*bits)),
             text => self.push_text(|bytes| put(bytes, text)),
         }
     }
@@ -163,10 +173,21 @@ impl Pending {
                 let Ok(number) = u32::try_from(number) else { return self.levels.push(0) };
                 numbers.push(number as i32);
             }
+            Values::Real(_) => return self.levels.push(0),
             Values::Text { bytes, ends } => {
                 put(bytes, &number);
                 ends.push(bytes.len());
             }
+        }
+        self.levels.push(1);
+    }
+
+    /// Adds a number with a fraction, which only its own columns and texts hold.
+    fn push_real(&mut self, number: f64) {
+        match &mut self.values {
+            Values::Real(numbers) => numbers.push(number),
+            Values::Text { .. } => return self.push_text(|bytes| put(bytes, &number)),
+            _ => return self.levels.push(0),
         }
         self.levels.push(1);
     }
@@ -185,6 +206,7 @@ impl Pending {
             Values::Text { bytes, ends } => bytes.len() + size_of_val(&ends[..]),
             Values::Time(numbers) | Values::Wide(numbers) => size_of_val(&numbers[..]),
             Values::Narrow(numbers) => size_of_val(&numbers[..]),
+            Values::Real(numbers) => size_of_val(&numbers[..]),
         };
         values + size_of_val(&self.levels[..])
     }
@@ -198,6 +220,7 @@ impl Pending {
             }
             Values::Time(numbers) | Values::Wide(numbers) => numbers.clear(),
             Values::Narrow(numbers) => numbers.clear(),
+            Values::Real(numbers) => numbers.clear(),
         }
     }
 
@@ -223,6 +246,9 @@ impl Pending {
             }
             Values::Narrow(numbers) => {
                 writer.typed::<Int32Type>().write_batch(numbers, levels, None)?;
+            }
+            Values::Real(numbers) => {
+                writer.typed::<DoubleType>().write_batch(numbers, levels, None)?;
             }
         }
         writer.close()
@@ -299,7 +325,9 @@ impl<W: ParquetFile> ParquetWriter<W> {
             let (name, stored) = (*name, Stored::of(*kind));
             types.push(Arc::new(stored.column(name).map_err(other)?));
             let path = ColumnPath::from(name);
-            if stored != Stored::Text {
+            if stored == Stored::Real {
+                properties = properties.set_column_dictionary_enabled(path, false);
+            } else if stored != Stored::Text {
                 properties = properties
                     .set_column_dictionary_enabled(path.clone(), false)
                     .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);

@@ -24,6 +24,8 @@ pub enum Kind {
     Bits,
     /// 64 bits that identify a content, shown as [`Bits`](Self::Bits).
     Digest,
+    /// A number with a fraction, 64 bits.
+    Real,
     /// Nanoseconds since 1970.
     Time,
     /// Nanoseconds.
@@ -57,7 +59,7 @@ impl Kind {
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Address => "address",
-            Self::Port | Self::Protocol | Self::Number => "number",
+            Self::Port | Self::Protocol | Self::Number | Self::Real => "number",
             Self::Packets => "packets",
             Self::Bytes => "bytes",
             Self::Bits | Self::Digest => "bits",

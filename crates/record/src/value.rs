@@ -17,6 +17,8 @@ pub enum Value {
     Number(u64),
     /// A set of bits.
     Bits(u64),
+    /// The bits of a finite number with a fraction: see [`real`](Self::real).
+    Real(u64),
     /// An address.
     Address(IpAddr),
     /// One of a fixed set of words. For a word that only the configuration knows, such as the name
@@ -46,12 +48,19 @@ impl Value {
         }
     }
 
-    /// Returns the number or the bits.
+    /// Returns a number with a fraction; none if it is not finite, which formats cannot hold.
+    #[must_use]
+    pub const fn real(number: f64) -> Self {
+        if number.is_finite() { Self::Real(number.to_bits()) } else { Self::None }
+    }
+
+    /// Returns the number or the bits; of a number with a fraction the whole part.
     #[inline]
     #[must_use]
     pub const fn number(&self) -> Option<u64> {
         match self {
             Self::Number(number) | Self::Bits(number) => Some(*number),
+            Self::Real(bits) => Some(f64::from_bits(*bits) as u64),
             _ => None,
         }
     }
@@ -74,7 +83,7 @@ impl Value {
             Self::Text(text) => Some((**text).into()),
             Self::Dropped => Some(NO_MEMORY.into()),
             Self::CommunityId(id) => Some(id.to_string().into()),
-            Self::Number(_) | Self::Bits(_) | Self::Address(_) | Self::None => None,
+            Self::Number(_) | Self::Bits(_) | Self::Real(_) | Self::Address(_) | Self::None => None,
         }
     }
 
@@ -90,6 +99,7 @@ impl fmt::Display for Value {
         match self {
             Self::Number(number) => number.fmt(f),
             Self::Bits(bits) => write!(f, "{bits:#x}"),
+            Self::Real(bits) => f64::from_bits(*bits).fmt(f),
             Self::Address(address) => address.fmt(f),
             Self::Word(word) => f.write_str(word),
             Self::Text(text) => f.write_str(text),
@@ -113,6 +123,7 @@ impl fmt::Display for Json<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Value::Number(number) | Value::Bits(number) => number.fmt(f),
+            Value::Real(bits) => f64::from_bits(*bits).fmt(f),
             Value::Word(text) => quoted(text, f),
             Value::Text(text) => quoted(text, f),
             // These contain no character that needs an escape.
@@ -154,6 +165,9 @@ mod tests {
         for (value, text, json) in [
             (Value::Number(12), "12", "12"),
             (Value::Bits(0x1B), "0x1b", "27"),
+            (Value::real(0.25), "0.25", "0.25"),
+            (Value::real(3.0), "3", "3"),
+            (Value::real(f64::NAN), "", "null"),
             (Value::Address(IpAddr::from([10, 0, 0, 1])), "10.0.0.1", "\"10.0.0.1\""),
             (Value::Word("closed"), "closed", "\"closed\""),
             (Value::Text("a\"\\\n\t\u{1}é\u{8}".into()), "a\"\\\n\t\u{1}é\u{8}", r#""a\"\\\n\t\u0001é\b""#),

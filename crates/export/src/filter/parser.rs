@@ -188,6 +188,7 @@ impl Values {
             | Kind::Packets
             | Kind::Bytes
             | Kind::Number
+            | Kind::Real
             | Kind::Time
             | Kind::Duration => Self::Number,
         }

@@ -47,6 +47,7 @@ pub(super) fn number(text: &str, kind: Kind) -> Result<u64, String> {
         | Kind::Packets
         | Kind::Bytes
         | Kind::Number
+        | Kind::Real
         | Kind::Bits
         | Kind::Digest
         | Kind::Address

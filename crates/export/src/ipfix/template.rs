@@ -78,6 +78,7 @@ impl Field {
             | Kind::Number
             | Kind::Bits
             | Kind::Digest
+            | Kind::Real
             | Kind::Duration => number,
         };
         Self { element, index: found.index, encoding }
