@@ -66,7 +66,8 @@ fn elements(columns: &[&Column]) -> String {
 const FIELDS: &str = "
 ## Additional fields, by group
 
-`--fields` takes a comma-separated list of groups, or `all` for those of this table but `conn`; `--where` reads the columns of all groups. In
+`--fields` takes a comma-separated list of groups, or `all` for those of this table but `conn` and `features`; `--where` reads the columns of
+all groups. In
 the library they are the types of `flowloom_apps::accounting::fields`. A run computes only the groups that you select. The
 description of a pair of columns is that of the first; the `reverse_` column is the same for the packets of the destination.
 
@@ -87,6 +88,7 @@ table. Where `--memory` (by default what is free) does not suffice for them, the
   `…` alone stands where nothing of the value is known.
 * Cells of CSV hold the values as they are. A spreadsheet may take a text that begins with `=`, `+`, `-` or `@` for a formula, so
   import such columns as text: changed cells would no longer be what the hosts sent, and other readers could not tell.
+* `features` are the columns of other meters, as `--columns cicflowmeter` and `--columns nfstream` write them: see [dialects.md](dialects.md).
 * `--by-file` adds the column `file`. Captures are then not read in several places at once.
 * IPFIX has no elements for the columns marked `–`, and NetFlow v9 has none for any of them. EVE nests the fields in the flow
   event under Suricata's names. Zeek's `conn.log` always has the fields of `conn` and derives its `service` from those of payload

@@ -35,6 +35,8 @@ pub enum Group {
     Vlan,
     /// The capture of the first packet.
     File,
+    /// The columns of other meters.
+    Features,
     /// Times of the handshake of TCP.
     Handshake,
     /// Trouble of TCP.
@@ -58,12 +60,13 @@ pub enum Group {
 impl Group {
     /// The groups of additional fields, which are kept and shown on request, in the order of their
     /// columns.
-    pub const FIELDS: [Self; 14] = [
+    pub const FIELDS: [Self; 15] = [
         Self::Sizes,
         Self::Gaps,
         Self::Splt,
         Self::Vlan,
         Self::File,
+        Self::Features,
         Self::Handshake,
         Self::Tcp,
         Self::Rtt,
@@ -93,6 +96,7 @@ impl Group {
             Self::Handshake => "handshake",
             Self::Tcp => "tcp",
             Self::Rtt => "rtt",
+            Self::Features => "features",
             Self::Conn => "conn",
             Self::Tls => "tls",
             Self::Dns => "dns",

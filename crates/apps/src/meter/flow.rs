@@ -6,7 +6,7 @@ use flowloom_record::{Column, Group, GroupSet, Schema, Value};
 
 use crate::RecordState;
 use crate::accounting::fields::{
-    ApplicationFields, Conn, Fields, FileName, FirstPackets, Handshake, PacketGaps, PacketSizes,
+    ApplicationFields, Conn, Features, Fields, FileName, FirstPackets, Handshake, PacketGaps, PacketSizes,
     PayloadRtt, TcpTrouble, VlanTags, digest,
 };
 use crate::accounting::{Accounted, AccountingRecord};
@@ -19,14 +19,15 @@ pub(super) trait Part: Fields {
 }
 
 /// Fields of all packets.
-pub(super) type Statistics = (PacketSizes, (PacketGaps, (FirstPackets, (VlanTags, FileName))));
+pub(super) type Statistics = (PacketSizes, (PacketGaps, (FirstPackets, (VlanTags, (FileName, Features)))));
 /// Fields of the packets of TCP.
 pub(super) type Transport = (Handshake, (TcpTrouble, PayloadRtt));
 /// Fields from payload.
 pub(super) type Payload = ApplicationFields;
 
 impl Part for Statistics {
-    const GROUPS: GroupSet = set(&[Group::Sizes, Group::Gaps, Group::Splt, Group::Vlan, Group::File]);
+    const GROUPS: GroupSet =
+        set(&[Group::Sizes, Group::Gaps, Group::Splt, Group::Vlan, Group::File, Group::Features]);
 }
 
 impl Part for Transport {

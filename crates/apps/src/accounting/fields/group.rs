@@ -3,13 +3,16 @@
 use flowloom_record::Column;
 
 use super::{
-    Conn, Dns, Fields, FileName, FirstPackets, Handshake, Http, PacketGaps, PacketSizes, PayloadRtt, Quic,
-    Ssh, TcpTrouble, Tls, VlanTags,
+    Conn, Dns, Features, Fields, FileName, FirstPackets, Handshake, Http, PacketGaps, PacketSizes,
+    PayloadRtt, Quic, Ssh, TcpTrouble, Tls, VlanTags,
 };
 
 /// All fields of this module, in the order of [`Group::FIELDS`](flowloom_record::Group::FIELDS).
 pub type AllFields = (
-    (PacketSizes, (PacketGaps, (FirstPackets, (VlanTags, (FileName, (Handshake, TcpTrouble)))))),
+    (
+        PacketSizes,
+        (PacketGaps, (FirstPackets, (VlanTags, (FileName, (Features, (Handshake, TcpTrouble)))))),
+    ),
     (PayloadRtt, (Conn, ApplicationFields)),
 );
 

@@ -7,6 +7,7 @@
 //! | [`FirstPackets`] | sizes and directions of the first packets |
 //! | [`VlanTags`] | VLAN tags, by direction |
 //! | [`FileName`] | the capture of the first packet |
+//! | [`Features`] | the columns of `cicflowmeter` and `NFStream` |
 //! | [`Handshake`] | round-trip times of the handshake of TCP |
 //! | [`TcpTrouble`] | retransmissions, out-of-order segments, probes, closed windows and duplicate acknowledgements, by direction |
 //! | [`PayloadRtt`] | times from data of TCP to its acknowledgement, by direction |
@@ -29,6 +30,7 @@
 pub mod application;
 mod conn;
 mod dns;
+mod features;
 mod file_name;
 mod first_packets;
 mod group;
@@ -56,6 +58,7 @@ use super::{Accounted, Accounting};
 
 pub use conn::Conn;
 pub use dns::Dns;
+pub use features::{DIALECTS, Features, dialect};
 pub use file_name::FileName;
 pub use first_packets::FirstPackets;
 pub use group::{AllFields, ApplicationFields, all_columns};
@@ -168,7 +171,7 @@ pub(crate) fn digest(fields: &[Value]) -> Value {
     };
     Value::Bits(fields.iter().fold(0, |digest, value| match value {
         Value::None => mix(digest, 1),
-        Value::Number(number) | Value::Bits(number) => mix(mix(digest, 2), *number),
+        Value::Number(number) | Value::Bits(number) | Value::Real(number) => mix(mix(digest, 2), *number),
         Value::Word(text) => bytes(mix(digest, 3), text.as_bytes()),
         Value::Text(text) => bytes(mix(digest, 3), text.as_bytes()),
         other => bytes(mix(digest, 4), other.to_string().as_bytes()),

@@ -1,0 +1,510 @@
+//! The columns of features, and their values.
+
+use flowloom_flow_key::Direction;
+use flowloom_record::{Column, Group, Kind, Value};
+
+use super::{Both, Side};
+use crate::accounting::fields::moments::Moments;
+
+const fn column(name: &'static str, kind: Kind, description: &'static str) -> Column {
+    Column::new(name, kind, description).in_group(Group::Features)
+}
+
+pub(super) const COLUMNS: &[Column] = &[
+    column(
+        "timestamp",
+        Kind::Text,
+        "`cicflowmeter`: the time of the first packet, in UTC, without fractions of a second.",
+    ),
+    column("flow_duration", Kind::Real, "From the first packet to the last, in microseconds."),
+    column("flow_byts_s", Kind::Real, "Bytes on the wire per second of the duration; 0 without one."),
+    column("flow_pkts_s", Kind::Real, "Packets per second of the duration."),
+    column("fwd_pkts_s", Kind::Real, "Packets from the source per second of the flow's duration."),
+    column("bwd_pkts_s", Kind::Real, "Packets from the destination per second of the flow's duration."),
+    column("tot_fwd_pkts", Kind::Packets, "Packets from the source."),
+    column("tot_bwd_pkts", Kind::Packets, "Packets from the destination."),
+    column("totlen_fwd_pkts", Kind::Bytes, "Bytes on the wire from the source."),
+    column("totlen_bwd_pkts", Kind::Bytes, "Bytes on the wire from the destination."),
+    column(
+        "fwd_pkt_len_max",
+        Kind::Bytes,
+        "The largest size on the wire of packets from the source; 0 without one.",
+    ),
+    column("fwd_pkt_len_min", Kind::Bytes, "The smallest of these sizes."),
+    column("fwd_pkt_len_mean", Kind::Real, "The mean of these sizes."),
+    column("fwd_pkt_len_std", Kind::Real, "The standard deviation of these sizes, of the population."),
+    column(
+        "bwd_pkt_len_max",
+        Kind::Bytes,
+        "The largest size on the wire of packets from the destination; 0 without one.",
+    ),
+    column("bwd_pkt_len_min", Kind::Bytes, "The smallest of these sizes."),
+    column("bwd_pkt_len_mean", Kind::Real, "The mean of these sizes."),
+    column("bwd_pkt_len_std", Kind::Real, "The standard deviation of these sizes, of the population."),
+    column("pkt_len_max", Kind::Bytes, "The largest size on the wire of packets; 0 without one."),
+    column("pkt_len_min", Kind::Bytes, "The smallest of these sizes."),
+    column("pkt_len_mean", Kind::Real, "The mean of these sizes."),
+    column("pkt_len_std", Kind::Real, "The standard deviation of these sizes, of the population."),
+    column("pkt_len_var", Kind::Real, "The variance of these sizes."),
+    column("fwd_header_len", Kind::Bytes, "The bytes of the transport headers from the source."),
+    column("bwd_header_len", Kind::Bytes, "The bytes of the transport headers from the destination."),
+    column(
+        "fwd_seg_size_min",
+        Kind::Bytes,
+        "The smallest transport header with its payload from the source.",
+    ),
+    column("fwd_act_data_pkts", Kind::Packets, "Packets with payload of TCP or UDP from the source."),
+    column("flow_iat_mean", Kind::Real, "The mean of the times between packets, in microseconds."),
+    column("flow_iat_max", Kind::Real, "The longest of these times."),
+    column("flow_iat_min", Kind::Real, "The shortest of these times."),
+    column("flow_iat_std", Kind::Real, "The standard deviation of these times, of the population."),
+    column(
+        "fwd_iat_tot",
+        Kind::Real,
+        "The sum of the times between packets from the source, in microseconds.",
+    ),
+    column("fwd_iat_max", Kind::Real, "The longest of these times."),
+    column("fwd_iat_min", Kind::Real, "The shortest of these times."),
+    column("fwd_iat_mean", Kind::Real, "The mean of these times."),
+    column("fwd_iat_std", Kind::Real, "The standard deviation of these times."),
+    column(
+        "bwd_iat_tot",
+        Kind::Real,
+        "The sum of the times between packets from the destination, in microseconds.",
+    ),
+    column("bwd_iat_max", Kind::Real, "The longest of these times."),
+    column("bwd_iat_min", Kind::Real, "The shortest of these times."),
+    column("bwd_iat_mean", Kind::Real, "The mean of these times."),
+    column("bwd_iat_std", Kind::Real, "The standard deviation of these times."),
+    column("fwd_psh_flags", Kind::Packets, "Packets with PSH from the source."),
+    column("bwd_psh_flags", Kind::Packets, "Packets with PSH from the destination."),
+    column("fwd_urg_flags", Kind::Packets, "Packets with URG from the source."),
+    column("bwd_urg_flags", Kind::Packets, "Packets with URG from the destination."),
+    column("fin_flag_cnt", Kind::Packets, "Packets with FIN."),
+    column("syn_flag_cnt", Kind::Packets, "Packets with SYN."),
+    column("rst_flag_cnt", Kind::Packets, "Packets with RST."),
+    column("psh_flag_cnt", Kind::Packets, "Packets with PSH."),
+    column("ack_flag_cnt", Kind::Packets, "Packets with ACK."),
+    column("urg_flag_cnt", Kind::Packets, "Packets with URG."),
+    column("ece_flag_cnt", Kind::Packets, "Packets with ECE."),
+    column(
+        "down_up_ratio",
+        Kind::Real,
+        "Packets from the destination by packets from the source; 0 without these.",
+    ),
+    column("pkt_size_avg", Kind::Real, "The mean size of packets on the wire."),
+    column(
+        "init_fwd_win_byts",
+        Kind::Number,
+        "The window in the first segment from the source, not scaled; 0 without one.",
+    ),
+    column("init_bwd_win_byts", Kind::Number, "The window in the first segment from the destination."),
+    column(
+        "active_max",
+        Kind::Real,
+        "The longest time that the flow was active before a pause of more than 5 s, in microseconds; 0 without one.",
+    ),
+    column(
+        "active_min",
+        Kind::Real,
+        "The shortest time that the flow was active before a pause of more than 5 s, in microseconds; 0 without one.",
+    ),
+    column(
+        "active_mean",
+        Kind::Real,
+        "The mean time that the flow was active before a pause of more than 5 s, in microseconds; 0 without one.",
+    ),
+    column(
+        "active_std",
+        Kind::Real,
+        "The deviation of the time that the flow was active before a pause of more than 5 s, in microseconds; 0 without one.",
+    ),
+    column("idle_max", Kind::Real, "The longest of these pauses, in microseconds; 0 without one."),
+    column("idle_min", Kind::Real, "The shortest of these pauses, in microseconds; 0 without one."),
+    column("idle_mean", Kind::Real, "The mean of these pauses, in microseconds; 0 without one."),
+    column("idle_std", Kind::Real, "The deviation of the of these pauses, in microseconds; 0 without one."),
+    column(
+        "fwd_byts_b_avg",
+        Kind::Real,
+        "Payload bytes by bulk from the source: at least four packets with data, none from the other end between them, and no gap above 1 s.",
+    ),
+    column("fwd_pkts_b_avg", Kind::Real, "Packets by such bulk."),
+    column(
+        "bwd_byts_b_avg",
+        Kind::Real,
+        "Payload bytes by bulk from the destination: at least four packets with data, none from the other end between them, and no gap above 1 s.",
+    ),
+    column("bwd_pkts_b_avg", Kind::Real, "Packets by such bulk."),
+    column("fwd_blk_rate_avg", Kind::Real, "Payload bytes per second of the bulks from the source."),
+    column("bwd_blk_rate_avg", Kind::Real, "Payload bytes per second of the bulks from the destination."),
+    column("fwd_seg_size_avg", Kind::Real, "As `fwd_pkt_len_mean`."),
+    column("bwd_seg_size_avg", Kind::Real, "As `bwd_pkt_len_mean`."),
+    column("cwr_flag_count", Kind::Packets, "Packets with CWR."),
+    column(
+        "subflow_fwd_pkts",
+        Kind::Real,
+        "Packets from the source by subflow, which a gap above 1 s ends.",
+    ),
+    column(
+        "subflow_bwd_pkts",
+        Kind::Real,
+        "Packets from the destination by subflow, which a gap above 1 s ends.",
+    ),
+    column("subflow_fwd_byts", Kind::Real, "Bytes from the source by subflow, which a gap above 1 s ends."),
+    column(
+        "subflow_bwd_byts",
+        Kind::Real,
+        "Bytes from the destination by subflow, which a gap above 1 s ends.",
+    ),
+    column("ip_version", Kind::Number, "`NFStream`: 4 or 6."),
+    column("vlan_id", Kind::Number, "The outer VLAN id of the first packet; 0 without one."),
+    column(
+        "bidirectional_first_seen_ms",
+        Kind::Bytes,
+        "The earliest stamp of the flow, in milliseconds since 1970; 0 without one.",
+    ),
+    column("bidirectional_last_seen_ms", Kind::Bytes, "The latest stamp of these packets."),
+    column("bidirectional_duration_ms", Kind::Bytes, "The time between both."),
+    column("bidirectional_packets", Kind::Packets, "Packets."),
+    column("bidirectional_bytes", Kind::Bytes, "Bytes on the wire."),
+    column(
+        "src2dst_first_seen_ms",
+        Kind::Bytes,
+        "The earliest stamp of packets from the source, in milliseconds since 1970; 0 without one.",
+    ),
+    column("src2dst_last_seen_ms", Kind::Bytes, "The latest stamp of these packets."),
+    column("src2dst_duration_ms", Kind::Bytes, "The time between both."),
+    column("src2dst_packets", Kind::Packets, "Packets."),
+    column("src2dst_bytes", Kind::Bytes, "Bytes on the wire."),
+    column(
+        "dst2src_first_seen_ms",
+        Kind::Bytes,
+        "The earliest stamp of packets from the destination, in milliseconds since 1970; 0 without one.",
+    ),
+    column("dst2src_last_seen_ms", Kind::Bytes, "The latest stamp of these packets."),
+    column("dst2src_duration_ms", Kind::Bytes, "The time between both."),
+    column("dst2src_packets", Kind::Packets, "Packets."),
+    column("dst2src_bytes", Kind::Bytes, "Bytes on the wire."),
+    column("bidirectional_min_ps", Kind::Bytes, "The smallest size on the wire, the flow."),
+    column("bidirectional_mean_ps", Kind::Real, "The mean size, the flow."),
+    column(
+        "bidirectional_stddev_ps",
+        Kind::Real,
+        "The standard deviation of sizes, of a sample, the flow.",
+    ),
+    column("bidirectional_max_ps", Kind::Bytes, "The largest size, the flow."),
+    column("src2dst_min_ps", Kind::Bytes, "The smallest size on the wire, the source."),
+    column("src2dst_mean_ps", Kind::Real, "The mean size, the source."),
+    column("src2dst_stddev_ps", Kind::Real, "The standard deviation of sizes, of a sample, the source."),
+    column("src2dst_max_ps", Kind::Bytes, "The largest size, the source."),
+    column("dst2src_min_ps", Kind::Bytes, "The smallest size on the wire, the destination."),
+    column("dst2src_mean_ps", Kind::Real, "The mean size, the destination."),
+    column(
+        "dst2src_stddev_ps",
+        Kind::Real,
+        "The standard deviation of sizes, of a sample, the destination.",
+    ),
+    column("dst2src_max_ps", Kind::Bytes, "The largest size, the destination."),
+    column(
+        "bidirectional_min_piat_ms",
+        Kind::Real,
+        "The shortest time between packets in milliseconds, the flow.",
+    ),
+    column(
+        "bidirectional_mean_piat_ms",
+        Kind::Real,
+        "The mean time between packets in milliseconds, the flow.",
+    ),
+    column(
+        "bidirectional_stddev_piat_ms",
+        Kind::Real,
+        "The standard deviation, of a sample, of the time between packets in milliseconds, the flow.",
+    ),
+    column(
+        "bidirectional_max_piat_ms",
+        Kind::Real,
+        "The longest time between packets in milliseconds, the flow.",
+    ),
+    column(
+        "src2dst_min_piat_ms",
+        Kind::Real,
+        "The shortest time between packets in milliseconds, the source.",
+    ),
+    column(
+        "src2dst_mean_piat_ms",
+        Kind::Real,
+        "The mean time between packets in milliseconds, the source.",
+    ),
+    column(
+        "src2dst_stddev_piat_ms",
+        Kind::Real,
+        "The standard deviation, of a sample, of the time between packets in milliseconds, the source.",
+    ),
+    column(
+        "src2dst_max_piat_ms",
+        Kind::Real,
+        "The longest time between packets in milliseconds, the source.",
+    ),
+    column(
+        "dst2src_min_piat_ms",
+        Kind::Real,
+        "The shortest time between packets in milliseconds, the destination.",
+    ),
+    column(
+        "dst2src_mean_piat_ms",
+        Kind::Real,
+        "The mean time between packets in milliseconds, the destination.",
+    ),
+    column(
+        "dst2src_stddev_piat_ms",
+        Kind::Real,
+        "The standard deviation, of a sample, of the time between packets in milliseconds, the destination.",
+    ),
+    column(
+        "dst2src_max_piat_ms",
+        Kind::Real,
+        "The longest time between packets in milliseconds, the destination.",
+    ),
+    column("bidirectional_syn_packets", Kind::Packets, "Packets with SYN, the flow."),
+    column("bidirectional_cwr_packets", Kind::Packets, "Packets with CWR, the flow."),
+    column("bidirectional_ece_packets", Kind::Packets, "Packets with ECE, the flow."),
+    column("bidirectional_urg_packets", Kind::Packets, "Packets with URG, the flow."),
+    column("bidirectional_ack_packets", Kind::Packets, "Packets with ACK, the flow."),
+    column("bidirectional_psh_packets", Kind::Packets, "Packets with PSH, the flow."),
+    column("bidirectional_rst_packets", Kind::Packets, "Packets with RST, the flow."),
+    column("bidirectional_fin_packets", Kind::Packets, "Packets with FIN, the flow."),
+    column("src2dst_syn_packets", Kind::Packets, "Packets with SYN, the source."),
+    column("src2dst_cwr_packets", Kind::Packets, "Packets with CWR, the source."),
+    column("src2dst_ece_packets", Kind::Packets, "Packets with ECE, the source."),
+    column("src2dst_urg_packets", Kind::Packets, "Packets with URG, the source."),
+    column("src2dst_ack_packets", Kind::Packets, "Packets with ACK, the source."),
+    column("src2dst_psh_packets", Kind::Packets, "Packets with PSH, the source."),
+    column("src2dst_rst_packets", Kind::Packets, "Packets with RST, the source."),
+    column("src2dst_fin_packets", Kind::Packets, "Packets with FIN, the source."),
+    column("dst2src_syn_packets", Kind::Packets, "Packets with SYN, the destination."),
+    column("dst2src_cwr_packets", Kind::Packets, "Packets with CWR, the destination."),
+    column("dst2src_ece_packets", Kind::Packets, "Packets with ECE, the destination."),
+    column("dst2src_urg_packets", Kind::Packets, "Packets with URG, the destination."),
+    column("dst2src_ack_packets", Kind::Packets, "Packets with ACK, the destination."),
+    column("dst2src_psh_packets", Kind::Packets, "Packets with PSH, the destination."),
+    column("dst2src_rst_packets", Kind::Packets, "Packets with RST, the destination."),
+    column("dst2src_fin_packets", Kind::Packets, "Packets with FIN, the destination."),
+];
+
+const FIN: usize = 0;
+const SYN: usize = 1;
+const RST: usize = 2;
+const PSH: usize = 3;
+const ACK: usize = 4;
+const URG: usize = 5;
+const ECE: usize = 6;
+const CWR: usize = 7;
+
+/// Returns the ratio, or 0 without a divisor.
+fn ratio(sum: f64, divisor: f64) -> f64 {
+    if divisor > 0.0 { sum / divisor } else { 0.0 }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a part in 2^53 is less than these formats print")]
+fn real(number: u64) -> f64 {
+    number as f64
+}
+
+impl Both {
+    /// Appends the values of both dialects. `way` is the direction of packets from the source.
+    pub(super) fn values(mut self, way: Direction, out: &mut Vec<Value>) {
+        self.sides.iter_mut().for_each(Side::end_run);
+        let [source, destination] = [way, way.reversed()].map(|way| &self.sides[way.index()]);
+        let sizes = source.sizes.with(&destination.sizes);
+        let times = match (source.times_ns, destination.times_ns) {
+            (Some(one), Some(other)) => (one.0.min(other.0), one.1.max(other.1)),
+            (one, other) => one.or(other).unwrap_or_default(),
+        };
+        self.cicflowmeter([source, destination], &sizes, times, out);
+        self.nfstream([source, destination], &sizes, times, out);
+    }
+
+    fn cicflowmeter(&self, sides: [&Side; 2], sizes: &Moments, times: (u64, u64), out: &mut Vec<Value>) {
+        let [source, destination] = sides;
+        let micros = |moments: &Moments| moments.real().map(|ns| ns / 1e3);
+        let seconds = real(times.1 - times.0) / 1e9;
+        let packets = sides.map(|side| side.sizes.count());
+        let bytes = sides.map(|side| side.sizes.sum());
+        out.push(Value::Text(date(times.0).into()));
+        out.push(Value::real(seconds * 1e6));
+        for count in [bytes[0] + bytes[1], sizes.count(), packets[0], packets[1]] {
+            out.push(Value::real(ratio(real(count), seconds)));
+        }
+        out.extend([packets[0], packets[1], bytes[0], bytes[1]].map(Value::Number));
+        for moments in [&source.sizes, &destination.sizes, sizes] {
+            let [_, mean, _, deviation] = moments.real();
+            out.extend([Value::Number(moments.largest()), Value::Number(moments.least())]);
+            out.extend([mean, deviation].map(Value::real));
+        }
+        out.push(Value::real(sizes.variance()));
+        let counts =
+            [source.header_bytes, destination.header_bytes, source.segment_bytes_min, source.data_packets];
+        out.extend(counts.map(Value::Number));
+        let [least, mean, largest, deviation] = micros(&self.gaps);
+        out.extend([mean, largest, least, deviation].map(Value::real));
+        for side in sides {
+            let [least, mean, largest, deviation] = micros(&side.gaps);
+            let total = real(side.gaps.sum()) / 1e3;
+            out.extend([total, largest, least, mean, deviation].map(Value::real));
+        }
+        for flag in [PSH, URG] {
+            out.extend(sides.map(|side| Value::Number(side.flags[flag])));
+        }
+        for flag in [FIN, SYN, RST, PSH, ACK, URG, ECE] {
+            out.push(Value::Number(source.flags[flag] + destination.flags[flag]));
+        }
+        out.push(Value::real(ratio(real(packets[1]), real(packets[0]))));
+        out.push(Value::real(sizes.real()[1]));
+        out.extend(sides.map(|side| Value::Number(side.window.unwrap_or(0).into())));
+        for moments in [&self.active, &self.idle] {
+            let [least, mean, largest, deviation] = micros(moments);
+            out.extend([largest, least, mean, deviation].map(Value::real));
+        }
+        for side in sides {
+            let sums = [side.bulk_bytes, side.bulk_packets];
+            out.extend(sums.map(|sum| Value::real(ratio(real(sum), real(side.bulks)))));
+        }
+        out.extend(sides.map(|side| Value::real(ratio(real(side.bulk_bytes), real(side.bulk_ns) / 1e9))));
+        out.extend(sides.map(|side| Value::real(side.sizes.real()[1])));
+        out.push(Value::Number(source.flags[CWR] + destination.flags[CWR]));
+        for sum in packets.into_iter().chain(bytes) {
+            out.push(Value::real(ratio(real(sum), real(self.subflows))));
+        }
+    }
+
+    fn nfstream(&self, sides: [&Side; 2], sizes: &Moments, times: (u64, u64), out: &mut Vec<Value>) {
+        let [source, destination] = sides;
+        out.extend([if self.is_v6 { 6 } else { 4 }, u64::from(self.vlan)].map(Value::Number));
+        let of_flow = (Some(times), sizes);
+        for (times, sizes) in
+            [of_flow, (source.times_ns, &source.sizes), (destination.times_ns, &destination.sizes)]
+        {
+            let (first_ms, last_ms) =
+                times.map_or((0, 0), |(first, last)| (first / 1_000_000, last / 1_000_000));
+            let numbers = [first_ms, last_ms, last_ms - first_ms, sizes.count(), sizes.sum()];
+            out.extend(numbers.map(Value::Number));
+        }
+        for moments in [sizes, &source.sizes, &destination.sizes] {
+            let [_, mean, _, _] = moments.real();
+            out.extend([Value::Number(moments.least()), Value::real(mean)]);
+            out.extend([Value::real(moments.sample_deviation()), Value::Number(moments.largest())]);
+        }
+        for moments in [&self.gaps, &source.gaps, &destination.gaps] {
+            let [least, mean, largest, _] = moments.real();
+            let millis = [least, mean, moments.sample_deviation(), largest].map(|ns| ns / 1e6);
+            out.extend(millis.map(Value::real));
+        }
+        let flags = |packets: &[u64; 8]| [SYN, CWR, ECE, URG, ACK, PSH, RST, FIN].map(|flag| packets[flag]);
+        let sum = std::array::from_fn(|flag| source.flags[flag] + destination.flags[flag]);
+        for packets in [&sum, &source.flags, &destination.flags] {
+            out.extend(flags(packets).map(Value::Number));
+        }
+    }
+}
+
+/// Returns a time in UTC as `2023-11-22 21:42:52`.
+fn date(time_ns: u64) -> String {
+    let seconds = time_ns / 1_000_000_000;
+    // Years begin in March, so that the leap day is their last; 719,468 days before 1970 one of
+    // 400 of them begins.
+    let days = seconds / 86_400 + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let year = 400 * era + year + u64::from(month <= 2);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_feature_has_its_value() {
+        let mut values = Vec::new();
+        Both::default().values(Direction::LowToHigh, &mut values);
+        assert_eq!(values.len(), COLUMNS.len());
+    }
+
+    #[test]
+    fn features_of_a_flow_are_those_of_its_packets() {
+        let (key, way) = flowloom_flow_key::FlowKey::from_v4(1, 2, 30_000, 53, 17);
+        let mut features = Both::default();
+        // Times in milliseconds, directions and bytes of payload.
+        let packets = [
+            (0, 0, 10),
+            (1, 0, 20),
+            (2, 0, 30),
+            (4, 0, 0),
+            (6, 0, 40),
+            (8, 1, 100),
+            (8008, 1, 0),
+            (8009, 0, 8),
+        ];
+        for (time_ms, back, payload_bytes) in packets {
+            let mut headers =
+                flowloom_packet::Headers::new(key, if back == 0 { way } else { way.reversed() });
+            (headers.transport_offset, headers.payload_offset, headers.payload_bytes) =
+                (34, 42, payload_bytes);
+            features.add(&flowloom_packet::PacketView::new(
+                &[],
+                headers,
+                time_ms * 1_000_000,
+                42 + payload_bytes,
+            ));
+        }
+        let mut values = Vec::new();
+        features.values(way, &mut values);
+        let value =
+            |name: &str| values[COLUMNS.iter().position(|column| column.name == name).unwrap()].to_string();
+        for (name, expected) in [
+            ("flow_duration", "8009000"),
+            ("tot_fwd_pkts", "6"),
+            ("totlen_bwd_pkts", "184"),
+            ("fwd_pkt_len_mean", "60"),
+            ("bwd_pkt_len_std", "50"),
+            ("pkt_len_max", "142"),
+            ("fwd_header_len", "48"),
+            ("fwd_seg_size_min", "8"),
+            ("fwd_act_data_pkts", "5"),
+            ("flow_iat_max", "8000000"),
+            ("bwd_iat_tot", "8000000"),
+            ("fwd_iat_min", "1000"),
+            ("active_mean", "8000"),
+            ("idle_max", "8000000"),
+            ("fwd_byts_b_avg", "100"),
+            ("fwd_pkts_b_avg", "4"),
+            ("bwd_pkts_b_avg", "0"),
+            ("fwd_blk_rate_avg", "16666.666666666668"),
+            ("subflow_fwd_pkts", "3"),
+            ("ip_version", "4"),
+            ("src2dst_packets", "6"),
+            ("dst2src_first_seen_ms", "8"),
+            ("dst2src_stddev_ps", "70.71067811865476"),
+            ("bidirectional_min_piat_ms", "1"),
+        ] {
+            assert_eq!(value(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00"),
+            (951_782_399, "2000-02-28 23:59:59"),
+            (951_782_400, "2000-02-29 00:00:00"),
+            (1_700_689_372, "2023-11-22 21:42:52"),
+            (4_107_542_400, "2100-03-01 00:00:00"),
+        ] {
+            assert_eq!(date(seconds * 1_000_000_000), text);
+        }
+    }
+}
