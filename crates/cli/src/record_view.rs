@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::{Duration, UNIX_EPOCH};
 
 use flowloom::apps::EndedFlow;
+use flowloom::apps::accounting::fields::{DIALECTS, dialect};
 use flowloom::flow_key::FlowKey;
 use flowloom::record::{Column, Group, GroupSet, Kind, Row, Schema, SchemaColumn, Value};
 use flowloom::traffic::sample::Sampling;
@@ -39,9 +40,9 @@ impl FromStr for FieldGroups {
     /// Parses a list of names, or `all`.
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "all" {
-            // What only Zeek's log has a place for is asked for by name, and so is the file, for
-            // which captures are read otherwise.
-            let others: GroupSet = [Group::Conn, Group::File].into_iter().collect();
+            // What only Zeek's log or other meters have is asked for by name, and so is the file,
+            // for which captures are read otherwise.
+            let others: GroupSet = [Group::Features, Group::Conn, Group::File].into_iter().collect();
             return Ok(Self { groups: GroupSet::FIELDS.intersection(others.complement()), is_all: true });
         }
         let named = |name: &str| match name.trim() {
@@ -143,6 +144,10 @@ impl RecordPlan {
             }
             Some(Columns(names)) if *names == ["all"] => {
                 schema.of_groups(GroupSet::FIELDS.complement().union(asked).intersection(present))
+            }
+            Some(Columns(names)) if names.len() == 1 && DIALECTS.contains(&&*names[0]) => {
+                let found = dialect(&names[0], &schema);
+                found.ok_or_else(|| format!("--columns {} is for --app accounting", names[0]))?
             }
             Some(Columns(names)) => {
                 let named = schema.select(names);
