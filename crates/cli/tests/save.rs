@@ -36,12 +36,32 @@ fn a_replay_is_kept_as_a_page_with_pictures_and_its_data() {
         "Packets over time",
         "Flows by number of packets",
         "<h2>Top talkers</h2>",
+        "<div><b>5 000</b><span>packets</span></div>",
+        "<summary>The account of every packet</summary>",
         "\"schema\": \"flowloom/replay/1\"",
         "Throughput",
     ] {
         assert!(page.contains(part), "{part}");
     }
     assert!(!page.contains("src=") && !page.contains("href="), "nothing from elsewhere");
+}
+
+#[test]
+fn a_page_says_at_its_top_that_its_capture_is_cut() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--snaplen", "60"]);
+    let bytes = fs::read(&trace).unwrap();
+    let cut = folder.write("cut.pcap", &bytes[..bytes.len() - 1]);
+    let (top, run) = (r#"class="bad">"#, folder.path("run"));
+    let page = |trace: &str| {
+        flowloom(["replay", trace, "--no-pin", "-q", "--save", &run]).ends(0);
+        fs::read_to_string(format!("{run}/report.html")).unwrap()
+    };
+    assert!(!page(&folder.trace("whole.pcap", &[])).contains(top));
+    assert!(page(&trace).contains(&format!("{top}The capture was cut: it has ")));
+    let page = page(&cut);
+    assert!(page.contains(&format!("{top}{cut} ends inside packet")), "{page}");
+    assert!(page.find(top).unwrap() < page.find("<svg").unwrap());
 }
 
 #[test]

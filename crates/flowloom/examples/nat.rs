@@ -6,7 +6,7 @@
 //! ```
 
 #[cfg(target_os = "linux")]
-pub(crate) mod nat {
+pub(crate) mod linux {
     use std::collections::{BTreeMap, VecDeque};
     use std::net::{IpAddr, Ipv4Addr};
 
@@ -24,8 +24,8 @@ pub(crate) mod nat {
     /// The translator's station.
     const STATION: [u8; 6] = [2, 0, 0, 0, 0, 0xFA];
 
-    /// What the translator knows of a flow: its port, if it comes from the first interface or is the
-    /// answer to one that does.
+    /// What the translator knows of a flow: its port, if it comes from the first interface or is
+    /// the answer to one that does.
     #[derive(Default)]
     pub(crate) enum Translation {
         #[default]
@@ -130,7 +130,7 @@ pub(crate) mod nat {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     #[cfg(target_os = "linux")]
-    return nat::main();
+    return linux::main();
     #[cfg(not(target_os = "linux"))]
     Err("the ports are those of Linux".into())
 }

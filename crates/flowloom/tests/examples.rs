@@ -44,7 +44,7 @@ fn a_port_of_the_translator_returns_when_its_flow_ends() -> Outcome {
     use flowloom::flow_table::LineHash;
     use flowloom::scheduler::{DirectHash, WorkerCount};
     use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
-    use nat::nat::{Nat, settings};
+    use nat::linux::{Nat, settings};
 
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/small/names.pcap");
     let denied = |timeout_s| -> Result<u64, Box<dyn std::error::Error>> {

@@ -57,6 +57,11 @@ impl Value {
     /// Returns the number or the bits; of a number with a fraction the whole part.
     #[inline]
     #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the whole part is asked for; of a negative number it is none"
+    )]
     pub const fn number(&self) -> Option<u64> {
         match self {
             Self::Number(number) | Self::Bits(number) => Some(*number),

@@ -466,9 +466,9 @@ impl ReplayResult {
             ("captured", bytes(self.bytes_captured)),
             ("on the wire", bytes(self.bytes_on_wire)),
             ("flows", grouped(self.flows)),
-            ("of packet time", format!("{:.3} s", self.last_ns.saturating_sub(self.first_ns) as f64 / 1e9)),
-            ("packets without a flow", sum(&self.no_result.not_tracked)),
-            ("packets lost", sum(&self.no_result.dropped)),
+            ("packet time", format!("{:.3} s", self.last_ns.saturating_sub(self.first_ns) as f64 / 1e9)),
+            ("without a flow", sum(&self.no_result.not_tracked)),
+            ("lost", sum(&self.no_result.dropped)),
             ("cut off", bytes(self.bytes_on_wire.saturating_sub(self.bytes_captured))),
         ]
     }

@@ -95,8 +95,12 @@ pub fn save(
         } else {
             lines.iter().filter(|line| !line.is_empty()).for_each(|line| page.note(line));
         }
-        tables.iter().for_each(|table| table_to(&mut page, table));
-        charts.iter().for_each(|(_, chart)| page.chart(chart));
+        for table in &tables {
+            table_to(&mut page, table);
+        }
+        for (_, chart) in charts {
+            page.chart(chart);
+        }
     }
     for (name, chart) in charts {
         if let Ok(svg) = chart.svg() {

@@ -45,7 +45,7 @@ impl ResultDigest {
         for value in values {
             match value {
                 Value::Number(number) | Value::Bits(number) | Value::Real(number) => {
-                    lanes = mixed(lanes, *number)
+                    lanes = mixed(lanes, *number);
                 }
                 Value::Word(text) => lanes = mixed_bytes(lanes, text.as_bytes()),
                 Value::Text(text) => lanes = mixed_bytes(lanes, text.as_bytes()),
