@@ -180,6 +180,7 @@ mod tests {
         // 150, the fourth at 200.
         let report = half.run(&jobs(&[0; 4], 100)).unwrap();
         assert_eq!((report.cycles, report.lock_cycles, report.leave_wait_cycles), (250, 50 + 100 + 150, 0));
+        assert_eq!(report.reorders, 0, "the lock is taken in packet order");
         // Three short packets wait until a long one of another flow has left.
         let mut mixed = jobs(&[0, 1, 2, 3], 100).jobs().to_vec();
         mixed[0].work = 1000;
