@@ -200,6 +200,12 @@ mod tests {
             assert_eq!(table.lookup(&(key as u64), TableHash::from_mixed(key as u64 + 1)), None);
             assert_eq!(table.lookup(&99, HASHES[key]), None);
         }
+        let mut ids = [None; 7];
+        table.lookup_batch(&[0, 1, 2, 3, 4, 5, 99], &HASHES, &mut ids);
+        assert_eq!(
+            ids.map(|id| id.map(FlowId::slot)),
+            [4, 5, 6, 7, 8, 9, 0].map(|slot| (slot > 0).then_some(slot))
+        );
         for key in [1, 4] {
             assert!(table.remove_key(&key, HASHES[key as usize]).is_some());
             assert_eq!(table.lookup(&key, HASHES[key as usize]), None);
@@ -214,7 +220,9 @@ mod tests {
     #[test]
     fn four_flows_of_a_bucket_are_in_bins_and_further_ones_are_exceptions() {
         check(&mut ReferenceSigHash::try_new(&config()).unwrap());
-        check(&mut SigHash::try_new(&config()).unwrap());
+        let mut table = SigHash::try_new(&config()).unwrap();
+        check(&mut table);
+        assert_eq!(table.bucket_count(), 2);
     }
 
     #[test]
