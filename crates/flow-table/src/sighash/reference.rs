@@ -173,47 +173,38 @@ mod tests {
         SigHashConfig { buckets: Some(2), pool: Some(3), ..SigHashConfig::for_flows(11) }
     }
 
-    /// Seven flows of the second bucket, with a signature each.
-    const HASHES: [TableHash; 7] = {
-        let mut hashes = [TableHash::from_mixed(0); 7];
-        let mut at = 0;
-        while at < 7 {
-            hashes[at] = TableHash::from_mixed(1 << 63 | at as u64 + 1);
-            at += 1;
-        }
-        hashes
-    };
+    /// The hash of a key of the second bucket, with a signature of its own.
+    fn hash(key: u64) -> TableHash {
+        TableHash::from_mixed((1 << 63) | (key + 1))
+    }
 
-    fn add<T: FlowTable<u64, ()>>(table: &mut T, key: usize) -> u32 {
-        table.insert(key as u64, HASHES[key], (), TimeoutClass(0), Tick(0)).unwrap().slot()
+    fn add<T: FlowTable<u64, ()>>(table: &mut T, key: u64) -> u32 {
+        table.insert(key, hash(key), (), TimeoutClass(0), Tick(0)).unwrap().slot()
     }
 
     /// Four flows are in the bins of their bucket, in order, and the others are exceptions.
     fn check<T: FlowTable<u64, ()>>(table: &mut T) {
-        let slots: [u32; 6] = core::array::from_fn(|key| add(table, key));
+        let slots: [u32; 6] = [0, 1, 2, 3, 4, 5].map(|key| add(table, key));
         assert_eq!(slots, [4, 5, 6, 7, 8, 9], "bins of the second bucket, then the pool");
         assert_eq!(table.stats().displaced, 2);
         for key in 0..6 {
-            let found = table.lookup(&(key as u64), HASHES[key]).map(|id| table.key_of(id));
-            assert_eq!(found, Some(Some(key as u64)));
+            assert_eq!(table.lookup(&key, hash(key)).and_then(|id| table.key_of(id)), Some(key));
             // The same bits in the other bucket, and another key with the same bits.
-            assert_eq!(table.lookup(&(key as u64), TableHash::from_mixed(key as u64 + 1)), None);
-            assert_eq!(table.lookup(&99, HASHES[key]), None);
+            assert_eq!(table.lookup(&key, TableHash::from_mixed(key + 1)), None);
+            assert_eq!(table.lookup(&99, hash(key)), None);
         }
-        let mut ids = [None; 7];
-        table.lookup_batch(&[0, 1, 2, 3, 4, 5, 99], &HASHES, &mut ids);
-        assert_eq!(
-            ids.map(|id| id.map(FlowId::slot)),
-            [4, 5, 6, 7, 8, 9, 0].map(|slot| (slot > 0).then_some(slot))
-        );
+        let (keys, mut ids) = ([0, 1, 2, 3, 4, 5, 6], [None; 7]);
+        table.lookup_batch(&keys, &keys.map(hash), &mut ids);
+        let expected = [Some(4), Some(5), Some(6), Some(7), Some(8), Some(9), None];
+        assert_eq!(ids.map(|id| id.map(FlowId::slot)), expected);
         for key in [1, 4] {
-            assert!(table.remove_key(&key, HASHES[key as usize]).is_some());
-            assert_eq!(table.lookup(&key, HASHES[key as usize]), None);
+            assert!(table.remove_key(&key, hash(key)).is_some());
+            assert_eq!(table.lookup(&key, hash(key)), None);
         }
         assert_eq!(table.stats().displaced, 1);
         assert_eq!(add(table, 6), 5, "the bin that became empty");
         for key in [0, 2, 3, 5, 6] {
-            assert!(table.lookup(&key, HASHES[key as usize]).is_some(), "{key}");
+            assert!(table.lookup(&key, hash(key)).is_some(), "{key}");
         }
     }
 
@@ -236,14 +227,14 @@ mod tests {
             (counts.comparisons, counts.lines, counts.list_steps, counts.false_matches)
         };
         for key in 0..4 {
-            assert_eq!(steps(key, HASHES[key as usize]), (key + 1, 2, 0, 0));
+            assert_eq!(steps(key, hash(key)), (key + 1, 2, 0, 0));
         }
         // The newest exception comes first.
-        assert_eq!(steps(5, HASHES[5]), (4 + 1, 1 + 1, 1, 0));
-        assert_eq!(steps(4, HASHES[4]), (4 + 2, 1 + 2, 2, 0));
+        assert_eq!(steps(5, hash(5)), (4 + 1, 1 + 1, 1, 0));
+        assert_eq!(steps(4, hash(4)), (4 + 2, 1 + 2, 2, 0));
         // Another key is compared where its signature is stored, in a bin or in the list.
-        assert_eq!(steps(99, HASHES[2]), (4 + 2, 1 + 1 + 2, 2, 1));
-        assert_eq!(steps(99, HASHES[4]), (4 + 2, 1 + 2, 2, 1));
+        assert_eq!(steps(99, hash(2)), (4 + 2, 1 + 1 + 2, 2, 1));
+        assert_eq!(steps(99, hash(4)), (4 + 2, 1 + 2, 2, 1));
         assert_eq!(steps(99, TableHash::from_mixed(1)), (4, 1, 0, 0), "the other bucket is empty");
     }
 
@@ -251,21 +242,21 @@ mod tests {
     /// an exception.
     fn check_victims<T: Indexed<Key = u64, Value = ()>>(mut table: T) -> T {
         table.insert(50, TableHash::from_mixed(1), (), TimeoutClass(0), Tick(0)).unwrap();
-        for key in 0..=7 {
+        for key in 0..=7_usize {
             let (mut rivals, mut further) = (Vec::new(), Vec::new());
-            table.visit_rivals(HASHES[0], &mut |slot| {
+            table.visit_rivals(hash(0), &mut |slot| {
                 rivals.push(slot);
                 true
             });
             assert_eq!(rivals, [4, 5, 6, 7][..key.min(4)], "after {key} flows");
-            table.visit_further(HASHES[0], &mut |slot| {
+            table.visit_further(hash(0), &mut |slot| {
                 further.push(slot);
                 slot != 0
             });
             let expected: &[u32] = [&[0][..], &[8, 0], &[9, 8, 0], &[10, 9, 8]][key.max(4) - 4];
             assert_eq!(further, expected, "after {key} flows");
             if key < 7 {
-                add(&mut table, key);
+                add(&mut table, key as u64);
             }
         }
         table
@@ -274,7 +265,8 @@ mod tests {
     #[test]
     fn victims_elsewhere_help_a_bucket_that_has_a_place() {
         check_victims(ReferenceSigHash::try_new(&config()).unwrap());
-        let table = check_victims(SigHash::try_new(&config()).unwrap());
-        assert_eq!([0, 1, 4, 6, 8, 9].map(|slot| table.next_linked(slot)), [0, 4, 4, 6, 8, 9]);
+        let mut table = check_victims(SigHash::try_new(&config()).unwrap());
+        assert_eq!(table.remove_key(&1, hash(1)), Some(()));
+        assert_eq!([0, 1, 4, 5, 6, 8].map(|slot| table.next_linked(slot)), [0, 4, 4, 6, 6, 8]);
     }
 }
