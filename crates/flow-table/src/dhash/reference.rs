@@ -422,7 +422,7 @@ mod tests {
             assert_eq!(visited(&table), [listed, &anywhere].concat(), "after {key} flows");
             table.insert(key, TableHash::from_mixed(key + 1), (), TimeoutClass(0), Tick(0)).unwrap();
         }
-        assert_eq!(visited(&table), [33, 32], "neither slots nor the pool have room for one");
+        assert_eq!(visited(&table), [33, 32], "neither slots nor the pool have a place for one");
     }
 
     #[test]
