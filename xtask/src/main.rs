@@ -11,6 +11,7 @@ mod kernel;
 mod live;
 mod loader_arms;
 mod matrix;
+mod meters;
 mod owners;
 mod packaged;
 mod peers;
@@ -60,7 +61,8 @@ enum Task {
     Faults(faults::Options),
     /// Compare flows from a Spark cluster with one run
     Cluster(cluster::Options),
-    /// Measure beside peers, and run long checks: peers --help
+    /// Measure beside peers, and run long checks: peers --help; peers meters compares records of
+    /// scenarios with other meters'
     #[command(visible_alias = "bench", disable_help_flag = true)]
     Peers(Words),
     /// Check that results do not depend on how threads divide captures

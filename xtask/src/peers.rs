@@ -12,6 +12,9 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let mut what = vec!["-p", "flowloom-benches", "--bin", "peers"];
     let mut more = Vec::new();
     let is_help = arguments.iter().any(|word| word == "-h" || word == "--help");
+    if arguments.first().is_some_and(|word| word == "meters") {
+        return crate::meters::run(root, &arguments[1..]);
+    }
     let name = arguments.first().map_or("--help", String::as_str);
     match name {
         "flow-table" | "classifier" => what.extend(["--features", "dpdk"]),
