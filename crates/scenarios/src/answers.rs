@@ -136,7 +136,8 @@ impl<'a> Flow<'a> {
             SYN if side == SERVER => self.has_no_handshake = true,
             SYN if self.answer.is_none() => self.syn = Some(at),
             both if both == SYN | ACK && side == SERVER => self.answer = self.answer.or(Some(at)),
-            ACK if side == CLIENT && flags & (FIN | RST) == 0 && self.answer.is_some() => {
+            // A FIN acknowledges too, if the ACK before it did not pass.
+            ACK if side == CLIENT && flags & RST == 0 && self.answer.is_some() => {
                 self.ack = self.ack.or(Some(at));
             }
             _ => {}
