@@ -62,6 +62,46 @@ fn groups_of_fields_stand_behind_the_columns() {
 }
 
 #[test]
+fn columns_of_other_meters_have_their_names_and_values() {
+    let folder = Folder::new();
+    let trace = folder.write("t.pcap", &crate::bytes::pcap(20));
+    for (dialect, first, last, count) in
+        [("cicflowmeter", "src_ip", "subflow_bwd_byts", 82), ("nfstream", "id", "content_type", 86)]
+    {
+        let flows = folder.path(&format!("{dialect}.csv"));
+        replay(&[&trace, "--flows", &flows, "--columns", dialect]);
+        let text = std::fs::read_to_string(&flows).unwrap();
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+        assert_eq!((rows[0][0], rows[0][count - 1], rows[0].len()), (first, last, count));
+        assert!(rows.len() > 1 && rows.iter().all(|row| row.len() == count), "{text}");
+        let packets: u64 = ["tot_fwd_pkts", "tot_bwd_pkts", "bidirectional_packets"]
+            .iter()
+            .filter_map(|name| rows[0].iter().position(|column| column == name))
+            .map(|at| rows[1..].iter().map(|row| row[at].parse::<u64>().unwrap()).sum::<u64>())
+            .sum();
+        assert_eq!(packets, 20, "{text}");
+        // Reals are numbers in JSON, and doubles in formats with types.
+        let lines_of = folder.path(&format!("{dialect}.jsonl"));
+        replay(&[&trace, "--flows", &lines_of, "--columns", dialect]);
+        let mean = if dialect == "nfstream" { "bidirectional_mean_ps" } else { "pkt_len_mean" };
+        assert!(lines(&lines_of).iter().all(|record| record[mean].is_number()));
+        for ending in ["parquet", "arrows"] {
+            replay(&[
+                &trace,
+                "--flows",
+                &folder.path(&format!("{dialect}.{ending}")),
+                "--columns",
+                dialect,
+            ]);
+        }
+    }
+    let null = ["replay", &trace, "--app", "tcp-tracker", "--flows", "-", "--flows-format", "csv"];
+    flowloom([&null[..], &["--columns", "nfstream"]].concat())
+        .ends(2)
+        .says(&["--columns nfstream is for --app accounting"]);
+}
+
+#[test]
 fn records_are_selected_by_an_expression_and_the_others_are_counted() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);

@@ -261,7 +261,8 @@ pub(crate) struct Replay {
     pub(crate) flows_format: Option<crate::flow_file::Format>,
 
     /// Columns of --flows in CSV, JSON lines, Parquet and Arrow: comma-separated names, or all
-    /// (docs/records.md lists them for each application); other formats have fixed columns
+    /// (docs/records.md lists them for each application), or those of another meter: cicflowmeter,
+    /// nfstream; other formats have fixed columns
     #[arg(long, value_name = "NAMES", value_parser = parse::from_str::<Columns>, requires = "flows")]
     pub(crate) columns: Option<Columns>,
 
