@@ -372,7 +372,10 @@ impl Accounted {
             return Composed::Apart;
         }
         let is_back = later.first_ns < self.last_ns;
+        // Behind a FIN or RST, a SYN that repeats another one may begin a connection.
+        let may_repeat = later.packets().iter().sum::<u64>() > 1 && later.connection.has_opening();
         if is_back
+            || self.connection.has_end() && may_repeat
             || later.connection.depends()
             || !self.connection.agrees(&later.connection, another.is_some())
         {

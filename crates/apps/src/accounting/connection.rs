@@ -169,6 +169,16 @@ impl Connection {
         self.is_reset() || self.is_finished()
     }
 
+    /// Returns whether a side has sent a FIN, or an RST has closed the connection.
+    pub(super) fn has_end(&self) -> bool {
+        self.is_reset() || self.has(FINISHED, 0) || self.has(FINISHED, 1)
+    }
+
+    /// Returns whether a SYN or SYN+ACK was among the packets.
+    pub(super) fn has_opening(&self) -> bool {
+        self.has(OPENED, 0) || self.has(OPENED, 1)
+    }
+
     /// Returns whether earlier packets could have changed a decision.
     pub(super) fn depends(&self) -> bool {
         self.facts & DEPENDS != 0
