@@ -1,5 +1,6 @@
 //! Destinations and formats of flow records: files, standard output, collectors.
 
+mod formatter;
 mod held;
 mod lasting;
 mod target;
@@ -28,6 +29,7 @@ use crate::compressed_file::{Compression, PackedFile, is_closed};
 use crate::output::OutputFile;
 use crate::record_view::{FilterCounts, RecordPlan, RecordView};
 use crate::render::{counted, warn};
+pub(crate) use formatter::{Formatted, Formatter};
 use held::HeldBytes;
 #[cfg(target_os = "linux")]
 pub(crate) use lasting::LastingWriter;
@@ -566,41 +568,6 @@ impl FlowWriter {
         self.unflushed += 1;
         self.out.writer(&self.plan)?.write(row)?;
         if self.unflushed >= self.flush_at { self.flush() } else { Ok(()) }
-    }
-}
-
-/// Formats records for a [`FlowWriter`], on any thread.
-pub(crate) struct Formatter {
-    view: RecordView,
-    rows: Box<dyn TextRows>,
-}
-
-/// Records as text.
-#[derive(Default)]
-pub(crate) struct Formatted {
-    bytes: Vec<u8>,
-    rows: u64,
-    /// What `--where` has selected and rejected.
-    counts: FilterCounts,
-}
-
-impl Formatter {
-    /// Returns the same for another thread.
-    pub(crate) fn another(&self) -> Self {
-        Self { view: self.view.another(), rows: self.rows.another() }
-    }
-
-    /// Adds a record, if `--where` selects it.
-    pub(crate) fn format(&mut self, record: &dyn EndedFlow, out: &mut Formatted) {
-        if let Some(row) = self.view.of(record) {
-            self.rows.row(row, &mut out.bytes);
-            out.rows += 1;
-        }
-    }
-
-    /// Ends the records of `out`.
-    pub(crate) fn end(&mut self, out: &mut Formatted) {
-        out.counts = self.view.take_counts();
     }
 }
 

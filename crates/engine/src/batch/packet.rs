@@ -82,9 +82,9 @@ impl HeaderFields {
         headers
     }
 
-    /// Encodes the fields. Fields that lie beside each other in [`Headers`] go into different words:
-    /// the compiler would read a pair of them at once, which waits until the decoder's two stores
-    /// have reached memory.
+    /// Encodes the fields. Fields that lie beside each other in [`Headers`] go into different
+    /// words: the compiler would read a pair of them at once, which waits until the decoder's two
+    /// stores have reached memory.
     ///
     /// ```text
     ///   payload offset (32) | network offset (32)

@@ -238,7 +238,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         let before = self.table.len();
         let entry = self.enter(app, key, hash, now);
         if let Some(budget) = &self.budget {
-            // One was taken, which is too much if the flow exists, is refused, or displaces another.
+            // One was taken, which is too much if the flow exists, is refused, or displaces one.
             budget.give_back(u64::from((before + 1).saturating_sub(self.table.len())));
         }
         entry

@@ -399,7 +399,7 @@ fn all_tables_together_keep_the_limit_of_the_run() {
         let (tables, _) = report.tables();
         assert_eq!((report.record_count(), tables.len), (50, 50), "{layout:?}");
         assert!(tables.refused > 300, "{layout:?}: {}", tables.refused);
-        // Flows that end make room for others.
+        // Others begin where flows have ended.
         let ended = run(layout, Some(IdleTimeout::from_ns(1_000_000))).record_count();
         assert!(ended > 60, "{layout:?}: {ended}");
     }

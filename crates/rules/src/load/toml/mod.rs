@@ -27,8 +27,8 @@
 //! A rule may have further conditions: `family`, `tcp_flags = "SYN/SYN,ACK,RST,FIN"`, `icmp_type`,
 //! `icmpv6_type`, `fragment`, `state`, `in_interface`, `out_interface`, `vlan`, `dscp`, `ecn`,
 //! `length`, `ttl`, `next_header`, `source_mac`, `contents` (the match `u32` or `string` of
-//! iptables), `flags` (the column of ClassBench), and `may_match` for a condition on data that packets do not contain. A mark `!` before the value
-//! negates these.
+//! iptables), `flags` (the column of ClassBench), and `may_match` for a condition on data that
+//! packets do not contain. A mark `!` before the value negates these.
 //!
 //! A rule without an action, in a file without `default_action`, is an error, because its effect
 //! would depend on the program that loads it.

@@ -4,9 +4,9 @@
 //! faults first. The kernel then sees sequential faults, reads in the largest requests that the
 //! device supports, and keeps the pages in large folios. `posix_fadvise` and `readahead(2)` are no
 //! substitute: they fill the page cache with single pages, which take twice the processor time to
-//! map. Where the file is cached already, the thread checks one page per piece and leaves the faults
-//! to the walk. Mapping all pages at once takes more processor time than the walk's faults, which
-//! map a run of pages each.
+//! map. Where the file is cached already, the thread checks one page per piece and leaves the
+//! faults to the walk. Mapping all pages at once takes more processor time than the walk's faults,
+//! which map a run of pages each.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
