@@ -1,9 +1,12 @@
 //! The matches `u32` and `string`, which ask for bytes of a packet.
 
 use alloc::string::String;
+#[cfg(feature = "std")]
 use alloc::vec::Vec;
 
-use super::words::{Word, words};
+use super::words::Word;
+#[cfg(feature = "std")]
+use super::words::words;
 use crate::firewall::{Contents, Test, TestKind, of_hexadecimal};
 use crate::rule::decimal;
 
@@ -67,6 +70,7 @@ pub(super) fn read(name: &str, words: &[Word]) -> Read {
 
 /// Reads a match as [`Contents`] shows it, such as `u32 --u32 "6&0xFF=17"`; `datagram` before it
 /// means [`Contents::of_datagram`].
+#[cfg(feature = "std")]
 pub(crate) fn contents(text: &str) -> Option<Contents> {
     if let Some(text) = text.strip_prefix("datagram ") {
         return contents(text).map(Contents::of_datagram);

@@ -44,6 +44,7 @@ use crate::rule::Action;
 use rule::Reader;
 use targets::Does;
 
+#[cfg(feature = "std")]
 pub(crate) use contents::contents;
 pub use names::tcp_flags;
 pub(crate) use names::{dscp_class, icmp, mac};
