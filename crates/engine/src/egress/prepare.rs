@@ -8,9 +8,10 @@ use crate::report::digest::ResultDigest;
 use crate::report::results::{FlowRecord, digest_of};
 use crate::runtime::panics::caught;
 
-/// The work for a [`RecordSink`] that several threads do at the same time.
+/// The work for a [`RecordSink`](crate::RecordSink) that several threads do at the same time.
 pub trait PrepareRecords<F>: Send {
-    /// Returns the records in the form in which [`RecordSink::write_prepared`] takes them.
+    /// Returns the records in the form in which
+    /// [`RecordSink::write_prepared`](crate::RecordSink::write_prepared) takes them.
     fn prepare(&mut self, records: &[FlowRecord<F>]) -> Box<dyn Any + Send>;
 
     /// Returns the same for another thread.
