@@ -551,9 +551,8 @@ impl FlowWriter {
         self.written += rows;
         self.unflushed += rows;
         self.out.writer(&self.plan)?;
-        if let Out::Text(out) = &mut self.out {
-            out.write_rows(bytes)?;
-        }
+        let Out::Text(out) = &mut self.out else { return Err(is_closed()) };
+        out.write_rows(bytes)?;
         if self.unflushed >= self.flush_at { self.flush() } else { Ok(()) }
     }
 

@@ -113,13 +113,14 @@ pub trait RecordSink<F> {
         None
     }
 
-    /// Writes what [`PrepareRecords::prepare`] has returned.
+    /// Writes what [`PrepareRecords::prepare`] has returned. A sink with a
+    /// [`preparation`](Self::preparation) has this method too.
     ///
     /// # Errors
     ///
-    /// Returns [`SinkError`] as [`write`](Self::write) does.
+    /// Returns [`SinkError`] as [`write`](Self::write) does, and by default.
     fn write_prepared(&mut self, _prepared: Box<dyn Any + Send>) -> Result<(), SinkError> {
-        Ok(())
+        Err(SinkError("the sink takes no prepared records".into()))
     }
 }
 

@@ -22,9 +22,9 @@ pub(super) trait AnySink: Send {
         None
     }
 
-    /// Takes records that were prepared.
+    /// Takes records that its preparation has prepared. See [`RecordSink::write_prepared`].
     fn take_prepared(&mut self, _prepared: Prepared) -> Result<(), SinkError> {
-        Ok(())
+        Err(SinkError("no records are prepared for this sink".into()))
     }
 
     /// See [`RecordSink::flush`].
@@ -62,7 +62,9 @@ where
     }
 
     fn write_prepared(&mut self, prepared: Box<dyn Any + Send>) -> Result<(), SinkError> {
-        prepared.downcast().map_or(Ok(()), |prepared| self.0.take_prepared(*prepared))
+        let prepared = prepared.downcast();
+        let prepared = prepared.map_err(|_| SinkError("another sink has prepared the records".into()))?;
+        self.0.take_prepared(*prepared)
     }
 }
 
