@@ -1,5 +1,7 @@
 //! The columns of features, and their values.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use flowloom_flow_key::Direction;
 use flowloom_record::{Column, Group, Kind, Value};
 
@@ -122,7 +124,7 @@ pub(super) const COLUMNS: &[Column] = &[
     column("idle_max", Kind::Real, "The longest of these pauses, in microseconds; 0 without one."),
     column("idle_min", Kind::Real, "The shortest of these pauses, in microseconds; 0 without one."),
     column("idle_mean", Kind::Real, "The mean of these pauses, in microseconds; 0 without one."),
-    column("idle_std", Kind::Real, "The deviation of the of these pauses, in microseconds; 0 without one."),
+    column("idle_std", Kind::Real, "The deviation of these pauses, in microseconds; 0 without one."),
     column(
         "fwd_byts_b_avg",
         Kind::Real,
@@ -160,135 +162,127 @@ pub(super) const COLUMNS: &[Column] = &[
     column("vlan_id", Kind::Number, "The outer VLAN id of the first packet; 0 without one."),
     column(
         "bidirectional_first_seen_ms",
-        Kind::Bytes,
+        Kind::Number,
         "The earliest stamp of the flow, in milliseconds since 1970; 0 without one.",
     ),
-    column("bidirectional_last_seen_ms", Kind::Bytes, "The latest stamp of these packets."),
-    column("bidirectional_duration_ms", Kind::Bytes, "The time between both."),
+    column("bidirectional_last_seen_ms", Kind::Number, "The latest stamp of these packets."),
+    column("bidirectional_duration_ms", Kind::Number, "The time between both."),
     column("bidirectional_packets", Kind::Packets, "Packets."),
     column("bidirectional_bytes", Kind::Bytes, "Bytes on the wire."),
     column(
         "src2dst_first_seen_ms",
-        Kind::Bytes,
+        Kind::Number,
         "The earliest stamp of packets from the source, in milliseconds since 1970; 0 without one.",
     ),
-    column("src2dst_last_seen_ms", Kind::Bytes, "The latest stamp of these packets."),
-    column("src2dst_duration_ms", Kind::Bytes, "The time between both."),
+    column("src2dst_last_seen_ms", Kind::Number, "The latest stamp of these packets."),
+    column("src2dst_duration_ms", Kind::Number, "The time between both."),
     column("src2dst_packets", Kind::Packets, "Packets."),
     column("src2dst_bytes", Kind::Bytes, "Bytes on the wire."),
     column(
         "dst2src_first_seen_ms",
-        Kind::Bytes,
+        Kind::Number,
         "The earliest stamp of packets from the destination, in milliseconds since 1970; 0 without one.",
     ),
-    column("dst2src_last_seen_ms", Kind::Bytes, "The latest stamp of these packets."),
-    column("dst2src_duration_ms", Kind::Bytes, "The time between both."),
+    column("dst2src_last_seen_ms", Kind::Number, "The latest stamp of these packets."),
+    column("dst2src_duration_ms", Kind::Number, "The time between both."),
     column("dst2src_packets", Kind::Packets, "Packets."),
     column("dst2src_bytes", Kind::Bytes, "Bytes on the wire."),
-    column("bidirectional_min_ps", Kind::Bytes, "The smallest size on the wire, the flow."),
-    column("bidirectional_mean_ps", Kind::Real, "The mean size, the flow."),
+    column("bidirectional_min_ps", Kind::Bytes, "The smallest size on the wire of the flow."),
+    column("bidirectional_mean_ps", Kind::Real, "The mean size of the flow."),
     column(
         "bidirectional_stddev_ps",
         Kind::Real,
-        "The standard deviation of sizes, of a sample, the flow.",
+        "The standard deviation of the sizes of the flow, as of a sample.",
     ),
-    column("bidirectional_max_ps", Kind::Bytes, "The largest size, the flow."),
-    column("src2dst_min_ps", Kind::Bytes, "The smallest size on the wire, the source."),
-    column("src2dst_mean_ps", Kind::Real, "The mean size, the source."),
-    column("src2dst_stddev_ps", Kind::Real, "The standard deviation of sizes, of a sample, the source."),
-    column("src2dst_max_ps", Kind::Bytes, "The largest size, the source."),
-    column("dst2src_min_ps", Kind::Bytes, "The smallest size on the wire, the destination."),
-    column("dst2src_mean_ps", Kind::Real, "The mean size, the destination."),
+    column("bidirectional_max_ps", Kind::Bytes, "The largest size of the flow."),
+    column("src2dst_min_ps", Kind::Bytes, "The smallest size on the wire of packets from the source."),
+    column("src2dst_mean_ps", Kind::Real, "The mean size of packets from the source."),
+    column(
+        "src2dst_stddev_ps",
+        Kind::Real,
+        "The standard deviation of the sizes of packets from the source, as of a sample.",
+    ),
+    column("src2dst_max_ps", Kind::Bytes, "The largest size of packets from the source."),
+    column("dst2src_min_ps", Kind::Bytes, "The smallest size on the wire of packets from the destination."),
+    column("dst2src_mean_ps", Kind::Real, "The mean size of packets from the destination."),
     column(
         "dst2src_stddev_ps",
         Kind::Real,
-        "The standard deviation of sizes, of a sample, the destination.",
+        "The standard deviation of the sizes of packets from the destination, as of a sample.",
     ),
-    column("dst2src_max_ps", Kind::Bytes, "The largest size, the destination."),
-    column(
-        "bidirectional_min_piat_ms",
-        Kind::Real,
-        "The shortest time between packets in milliseconds, the flow.",
-    ),
-    column(
-        "bidirectional_mean_piat_ms",
-        Kind::Real,
-        "The mean time between packets in milliseconds, the flow.",
-    ),
+    column("dst2src_max_ps", Kind::Bytes, "The largest size of packets from the destination."),
+    column("bidirectional_min_piat_ms", Kind::Real, "The shortest time between packets, in milliseconds."),
+    column("bidirectional_mean_piat_ms", Kind::Real, "The mean time between packets, in milliseconds."),
     column(
         "bidirectional_stddev_piat_ms",
         Kind::Real,
-        "The standard deviation, of a sample, of the time between packets in milliseconds, the flow.",
+        "The standard deviation of the times between packets, as of a sample, in milliseconds.",
     ),
-    column(
-        "bidirectional_max_piat_ms",
-        Kind::Real,
-        "The longest time between packets in milliseconds, the flow.",
-    ),
+    column("bidirectional_max_piat_ms", Kind::Real, "The longest time between packets, in milliseconds."),
     column(
         "src2dst_min_piat_ms",
         Kind::Real,
-        "The shortest time between packets in milliseconds, the source.",
+        "The shortest time between packets from the source, in milliseconds.",
     ),
     column(
         "src2dst_mean_piat_ms",
         Kind::Real,
-        "The mean time between packets in milliseconds, the source.",
+        "The mean time between packets from the source, in milliseconds.",
     ),
     column(
         "src2dst_stddev_piat_ms",
         Kind::Real,
-        "The standard deviation, of a sample, of the time between packets in milliseconds, the source.",
+        "The standard deviation of the times between packets from the source, as of a sample, in milliseconds.",
     ),
     column(
         "src2dst_max_piat_ms",
         Kind::Real,
-        "The longest time between packets in milliseconds, the source.",
+        "The longest time between packets from the source, in milliseconds.",
     ),
     column(
         "dst2src_min_piat_ms",
         Kind::Real,
-        "The shortest time between packets in milliseconds, the destination.",
+        "The shortest time between packets from the destination, in milliseconds.",
     ),
     column(
         "dst2src_mean_piat_ms",
         Kind::Real,
-        "The mean time between packets in milliseconds, the destination.",
+        "The mean time between packets from the destination, in milliseconds.",
     ),
     column(
         "dst2src_stddev_piat_ms",
         Kind::Real,
-        "The standard deviation, of a sample, of the time between packets in milliseconds, the destination.",
+        "The standard deviation of the times between packets from the destination, as of a sample, in milliseconds.",
     ),
     column(
         "dst2src_max_piat_ms",
         Kind::Real,
-        "The longest time between packets in milliseconds, the destination.",
+        "The longest time between packets from the destination, in milliseconds.",
     ),
-    column("bidirectional_syn_packets", Kind::Packets, "Packets with SYN, the flow."),
-    column("bidirectional_cwr_packets", Kind::Packets, "Packets with CWR, the flow."),
-    column("bidirectional_ece_packets", Kind::Packets, "Packets with ECE, the flow."),
-    column("bidirectional_urg_packets", Kind::Packets, "Packets with URG, the flow."),
-    column("bidirectional_ack_packets", Kind::Packets, "Packets with ACK, the flow."),
-    column("bidirectional_psh_packets", Kind::Packets, "Packets with PSH, the flow."),
-    column("bidirectional_rst_packets", Kind::Packets, "Packets with RST, the flow."),
-    column("bidirectional_fin_packets", Kind::Packets, "Packets with FIN, the flow."),
-    column("src2dst_syn_packets", Kind::Packets, "Packets with SYN, the source."),
-    column("src2dst_cwr_packets", Kind::Packets, "Packets with CWR, the source."),
-    column("src2dst_ece_packets", Kind::Packets, "Packets with ECE, the source."),
-    column("src2dst_urg_packets", Kind::Packets, "Packets with URG, the source."),
-    column("src2dst_ack_packets", Kind::Packets, "Packets with ACK, the source."),
-    column("src2dst_psh_packets", Kind::Packets, "Packets with PSH, the source."),
-    column("src2dst_rst_packets", Kind::Packets, "Packets with RST, the source."),
-    column("src2dst_fin_packets", Kind::Packets, "Packets with FIN, the source."),
-    column("dst2src_syn_packets", Kind::Packets, "Packets with SYN, the destination."),
-    column("dst2src_cwr_packets", Kind::Packets, "Packets with CWR, the destination."),
-    column("dst2src_ece_packets", Kind::Packets, "Packets with ECE, the destination."),
-    column("dst2src_urg_packets", Kind::Packets, "Packets with URG, the destination."),
-    column("dst2src_ack_packets", Kind::Packets, "Packets with ACK, the destination."),
-    column("dst2src_psh_packets", Kind::Packets, "Packets with PSH, the destination."),
-    column("dst2src_rst_packets", Kind::Packets, "Packets with RST, the destination."),
-    column("dst2src_fin_packets", Kind::Packets, "Packets with FIN, the destination."),
+    column("bidirectional_syn_packets", Kind::Packets, "Packets with SYN."),
+    column("bidirectional_cwr_packets", Kind::Packets, "Packets with CWR."),
+    column("bidirectional_ece_packets", Kind::Packets, "Packets with ECE."),
+    column("bidirectional_urg_packets", Kind::Packets, "Packets with URG."),
+    column("bidirectional_ack_packets", Kind::Packets, "Packets with ACK."),
+    column("bidirectional_psh_packets", Kind::Packets, "Packets with PSH."),
+    column("bidirectional_rst_packets", Kind::Packets, "Packets with RST."),
+    column("bidirectional_fin_packets", Kind::Packets, "Packets with FIN."),
+    column("src2dst_syn_packets", Kind::Packets, "Packets with SYN from the source."),
+    column("src2dst_cwr_packets", Kind::Packets, "Packets with CWR from the source."),
+    column("src2dst_ece_packets", Kind::Packets, "Packets with ECE from the source."),
+    column("src2dst_urg_packets", Kind::Packets, "Packets with URG from the source."),
+    column("src2dst_ack_packets", Kind::Packets, "Packets with ACK from the source."),
+    column("src2dst_psh_packets", Kind::Packets, "Packets with PSH from the source."),
+    column("src2dst_rst_packets", Kind::Packets, "Packets with RST from the source."),
+    column("src2dst_fin_packets", Kind::Packets, "Packets with FIN from the source."),
+    column("dst2src_syn_packets", Kind::Packets, "Packets with SYN from the destination."),
+    column("dst2src_cwr_packets", Kind::Packets, "Packets with CWR from the destination."),
+    column("dst2src_ece_packets", Kind::Packets, "Packets with ECE from the destination."),
+    column("dst2src_urg_packets", Kind::Packets, "Packets with URG from the destination."),
+    column("dst2src_ack_packets", Kind::Packets, "Packets with ACK from the destination."),
+    column("dst2src_psh_packets", Kind::Packets, "Packets with PSH from the destination."),
+    column("dst2src_rst_packets", Kind::Packets, "Packets with RST from the destination."),
+    column("dst2src_fin_packets", Kind::Packets, "Packets with FIN from the destination."),
 ];
 
 const FIN: usize = 0;
@@ -409,18 +403,9 @@ impl Both {
 
 /// Returns a time in UTC as `2023-11-22 21:42:52`.
 fn date(time_ns: u64) -> String {
-    let seconds = time_ns / 1_000_000_000;
-    // Years begin in March, so that the leap day is their last; 719,468 days before 1970 one of
-    // 400 of them begins.
-    let days = seconds / 86_400 + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
-    let year = 400 * era + year + u64::from(month <= 2);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+    let time = UNIX_EPOCH + Duration::from_secs(time_ns / 1_000_000_000);
+    let text = humantime::format_rfc3339_seconds(time).to_string();
+    text.trim_end_matches('Z').replace('T', " ")
 }
 
 #[cfg(test)]
