@@ -355,8 +355,14 @@ impl<'a> Tally<'a> {
         mut waiting: Waiting<'a, K>,
     ) -> Waiting<'a, K> {
         let Waiting { keys, packets, bytes, numbers } = &mut waiting;
-        let whole = packets.iter().zip(&*bytes).map(|(packet, bytes)| with_bytes(*packet, bytes.as_ref()));
-        let whole: Vec<Packet<'_>> = whole.collect();
+        let located: Vec<Packet<'_>>;
+        let whole: &[Packet<'_>] = if self.asks_contents {
+            let both = packets.iter().zip(&*bytes);
+            located = both.map(|(packet, bytes)| with_bytes(*packet, bytes.as_ref())).collect();
+            &located
+        } else {
+            packets
+        };
         let assume = self.enforcement.assume;
         let mut found = [Match::NONE; BATCH];
         let found = &mut found[..keys.len()];
@@ -370,7 +376,7 @@ impl<'a> Tally<'a> {
             }
         }
         if !self.matcher.is_unconditional() {
-            for ((key, found), packet) in keys.iter().zip(&mut *found).zip(&whole) {
+            for ((key, found), packet) in keys.iter().zip(&mut *found).zip(whole) {
                 *found = self.matcher.decide(key, *found, packet, assume);
             }
         }
@@ -379,7 +385,7 @@ impl<'a> Tally<'a> {
             self.words = (self.words.0 + u64::from(words), self.words.1 + 1);
         }
         self.looked_up += keys.len() as u64;
-        for (at, ((key, found), packet)) in keys.iter().zip(found.iter()).zip(&whole).enumerate() {
+        for (at, ((key, found), packet)) in keys.iter().zip(found.iter()).zip(whole).enumerate() {
             match found.rule() {
                 Some(rule) => self.hits[self.file.policy.source_index(rule)] += 1,
                 None => self.unmatched += 1,
