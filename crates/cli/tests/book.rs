@@ -20,8 +20,8 @@ impl Shown<'_> {
             || finds.iter().any(|verb| self.command.starts_with(verb))
     }
 
-    /// Compares the shown lines with what was printed. The line `…` stands for any lines, and `…`
-    /// at the end of a line for the rest of it. Without shown lines, anything may be printed.
+    /// Compares the shown lines with what was printed. The line `…` stands for any lines, and
+    /// `…` at the end of a line for the rest of it. Without shown lines, anything may be printed.
     fn compare(&self, printed: &str) -> Result<(), String> {
         let mut rest = printed.lines();
         let mut may_skip = self.output.is_empty();

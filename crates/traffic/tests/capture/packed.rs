@@ -4,7 +4,7 @@
 use std::io::{Cursor, Write as _};
 use std::path::Path;
 
-use flowloom_traffic::capture::{Capture, CaptureOptions, UnpackLimits};
+use flowloom_traffic::capture::{Capture, CaptureOptions, CaptureSet, Input, SetOptions, UnpackLimits};
 
 use crate::{drain, gzip, pcap};
 
@@ -68,5 +68,19 @@ fn xz_and_lz4_are_unpacked() {
                 assert!(packets.len() < 5000 || capture.notice().is_some(), "{name}");
             }
         }
+    }
+}
+
+#[test]
+fn a_thread_of_its_own_reads_pipes_and_unpacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = folder.path().join("plain.pcap");
+    std::fs::write(&plain, pcap(3)).unwrap();
+    let packed = folder.path().join("named-as-plain.pcap");
+    std::fs::write(&packed, gzip(&pcap(3))).unwrap();
+    for (paths, expected) in [(vec![&plain], false), (vec![&packed], true), (vec![&plain, &packed], true)] {
+        let inputs: Vec<Input> = paths.iter().map(|path| Input::Path((*path).clone())).collect();
+        let set = CaptureSet::open(&inputs, SetOptions::default()).unwrap();
+        assert_eq!(set.is_read_apart(), expected, "{paths:?}");
     }
 }
