@@ -31,7 +31,7 @@ pub(crate) struct Datagram {
 /// What IP packets are carried in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tunnel {
-    /// IPv4, next to nothing else.
+    /// IPv4 alone.
     Ip,
     Gre,
     Vxlan,
