@@ -150,7 +150,7 @@ fn captured(
                 }
             }
             if is_wanted {
-                // Neither the batch nor its block outlives this function. One packet per run is leaked.
+                // Leaked, once per run: neither the batch nor its block outlives this function.
                 let captured = packet.network.map(|bytes| &*bytes.captured.to_vec().leak());
                 let length = view.ip_bytes();
                 let mut packet = packet.detached();
