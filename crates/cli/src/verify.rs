@@ -65,7 +65,7 @@ pub(crate) fn oracle<A: App>(
             let key = headers.key.with_pass(batch.pass);
             headers.key = key;
             headers.interface = raw.interface;
-            let wire = headers.possible_wire_bytes(bytes, raw.wire_bytes);
+            let wire = headers.fit_to_wire(bytes, raw.wire_bytes);
             let view = PacketView::new(bytes, headers, now, wire)
                 .with_stamp(raw.time_ns)
                 .with_fragments(block.open().fragments);

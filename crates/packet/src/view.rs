@@ -80,11 +80,25 @@ impl Headers {
 
     /// Returns the length on the wire of the packet with these captured bytes: what its record
     /// states, unless no frame of its IP packet can be that long. Then the frame ends with the IP
-    /// packet, or with the captured bytes if they are more.
+    /// packet, or with the captured bytes if they are more. The payload of a packet that states no
+    /// length ends with the frame then.
     #[inline]
     #[must_use]
-    pub fn possible_wire_bytes(&self, bytes: &[u8], wire: u32) -> u32 {
-        possible_wire_bytes(bytes, wire, self.end(), self.length_at())
+    pub fn fit_to_wire(&mut self, bytes: &[u8], wire: u32) -> u32 {
+        let wire = possible_wire_bytes(bytes, wire, self.end(), self.length_at());
+        self.extend_to(bytes, wire);
+        wire
+    }
+
+    /// Extends the payload of a packet that states no length, and of which only these bytes were
+    /// captured, to the end of a frame of `wire` bytes.
+    #[inline(always)]
+    pub fn extend_to(&mut self, bytes: &[u8], wire: u32) {
+        let captured = self.end();
+        if wire > captured && captured as usize == bytes.len() && states_no_length(bytes, self.length_at())
+        {
+            self.payload_bytes += wire - captured;
+        }
     }
 
     /// Returns the offset of the end of the IP packet.
@@ -115,8 +129,13 @@ pub(crate) fn possible_wire_bytes(bytes: &[u8], wire: u32, end: u32, length_at: 
         return wire;
     }
     // A packet built by offloading may state no length, so that its end is that of the record.
-    let is_open = bytes.get(length_at..length_at + 2).is_none_or(|length| length == [0; 2]);
-    if is_open && wire <= OPEN_BYTES_MAX { wire } else { end }
+    if states_no_length(bytes, length_at) && wire <= OPEN_BYTES_MAX { wire } else { end }
+}
+
+/// Returns whether the IP length is 0, as offloading leaves it, or is not captured.
+#[cold]
+fn states_no_length(bytes: &[u8], length_at: usize) -> bool {
+    bytes.get(length_at..length_at + 2).is_none_or(|length| length == [0; 2])
 }
 
 /// A decoded packet with its bytes.
@@ -224,7 +243,7 @@ impl<'a> PacketView<'a> {
         };
         let (stated, fixed) =
             if self.headers.key.family() == IpFamily::V4 { (word(2), 0) } else { (word(4), 40) };
-        if stated == 0 { self.headers.payload_offset - start } else { fixed + stated }
+        if stated == 0 { self.headers.end() - start } else { fixed + stated }
     }
 }
 
@@ -325,6 +344,26 @@ mod tests {
                     assert_eq!(counts.wire_impossible().first_packets, first);
                     assert_eq!(crate::EncapsulationCounts::from_lines(&counts.to_lines()), Some(counts));
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_packet_without_a_length_ends_with_its_frame_wherever_it_is_cut() {
+        let query = frames::ipv4(17, &frames::udp(1000, 53, &[7; 1000]));
+        let six = frames::ipv6(17, &frames::udp(1000, 53, &[7; 1000]));
+        for (ether_type, mut packet, at) in [(0x0800, query, 2), (0x86DD, six, 4)] {
+            let ip_bytes = u32::try_from(packet.len()).unwrap();
+            packet[at..at + 2].fill(0);
+            let frame = frames::ethernet(ether_type, &packet);
+            let wire = u32::try_from(frame.len()).unwrap();
+            for captured in frame.len() - 1000..=frame.len() {
+                let bytes = &frame[..captured];
+                let mut headers = decode(LinkType::ETHERNET, bytes, DecodeOptions::default()).unwrap();
+                assert_eq!(headers.fit_to_wire(bytes, wire), wire);
+                let view = PacketView::new(bytes, headers, 0, wire);
+                assert_eq!((view.ip_bytes(), headers.payload_bytes), (ip_bytes, 1000), "{captured}");
+                assert_eq!(view.payload().len(), captured - (frame.len() - 1000));
             }
         }
     }

@@ -70,11 +70,31 @@ pub(crate) fn http(random: &mut Random) -> Exchange {
 /// Returns a `ClientHello` of TLS [RFC 8446 §4.1.2], and an alert that refuses it.
 pub(crate) fn tls(random: &mut Random) -> Exchange {
     let name = host(random);
+    let message = client_hello(random, &name, b"\x02h2\x08http/1.1", &[]);
+    Exchange {
+        // The type of the record, and 16 bits of length.
+        request: [&[22, 3, 1][..], &(message.len() as u16).to_be_bytes(), &message].concat(),
+        response: vec![21, 3, 3, 0, 2, 2, 40],
+        facts: vec![("tls_sni", name), ("tls_alpn", String::from("h2,http/1.1"))],
+    }
+}
+
+/// Returns the `ClientHello` of a QUIC client, without a record, and what a server knows by it.
+pub(crate) fn quic(random: &mut Random) -> (Vec<u8>, Facts) {
+    let name = host(random);
+    // Transport parameters: an idle timeout of 30 s.
+    let parameters = [0, 57, 0, 6, 1, 4, 0x80, 0, 0x75, 0x30];
+    let message = client_hello(random, &name, b"\x02h3", &parameters);
+    (message, vec![("quic_sni", name), ("quic_alpn", String::from("h3"))])
+}
+
+/// Returns the message with its type and 24 bits of length.
+fn client_hello(random: &mut Random, name: &str, protocols: &[u8], more: &[u8]) -> Vec<u8> {
     let short = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes()[..], bytes].concat();
     let extension = |kind: [u8; 2], bytes: &[u8]| [&kind[..], &short(bytes)].concat();
     let server_name = short(&[&[0][..], &short(name.as_bytes())].concat());
-    let protocols = short(b"\x02h2\x08http/1.1");
-    let extensions = [extension([0, 0], &server_name), extension([0, 16], &protocols)].concat();
+    let protocols = extension([0, 16], &short(protocols));
+    let extensions = [&extension([0, 0], &server_name)[..], &protocols, more].concat();
     let mut hello = vec![3, 3];
     hello.extend(random.bytes(32));
     hello.push(32);
@@ -82,11 +102,5 @@ pub(crate) fn tls(random: &mut Random) -> Exchange {
     hello.extend(short(&[0x13, 1, 0x13, 2]));
     hello.extend([1, 0]);
     hello.extend(short(&extensions));
-    // Types of the handshake and of the record, with 24 and 16 bits of length.
-    let message = [&[1, 0][..], &short(&hello)].concat();
-    Exchange {
-        request: [&[22, 3, 1][..], &short(&message)].concat(),
-        response: vec![21, 3, 3, 0, 2, 2, 40],
-        facts: vec![("tls_sni", name), ("tls_alpn", String::from("h2,http/1.1"))],
-    }
+    [&[1, 0][..], &short(&hello)].concat()
 }

@@ -1,6 +1,7 @@
 //! The dimensions of scenarios. Each sets one part of a plan; dimensions of different axes combine.
 
 use crate::frame::{Framing, Tunnel};
+use crate::quic::Version;
 use crate::tcp::{Close, Contents, Opening, Phase};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub(crate) enum Transport {
     Multicast,
     Sctp,
     Dns,
+    /// The client's handshake is in one datagram, or in two that arrive in the wrong order.
+    Quic(Version, bool),
 }
 
 /// What the tap misses of the first session.
@@ -53,6 +56,10 @@ pub(crate) struct Plan {
     /// Seconds by which the clock of the tap steps, halfway.
     pub(crate) step_s: i64,
     pub(crate) snap_bytes: Option<usize>,
+    /// The file ends inside its last packet.
+    pub(crate) is_cut_off: bool,
+    /// Frames that belong to no flow stand between the others.
+    pub(crate) has_broken_frames: bool,
     pub(crate) framing: Framing,
     /// Records last so many seconds at most.
     pub(crate) active_s: Option<u64>,
@@ -78,6 +85,8 @@ pub(crate) enum Axis {
     Vlan,
     Tunnel,
     Network,
+    File,
+    Broken,
 }
 
 /// A dimension of scenarios.
@@ -93,7 +102,7 @@ const fn new(name: &'static str, axis: Axis, apply: fn(&mut Plan)) -> Dimension 
 }
 
 /// All dimensions, in the order of the scenarios that have one alone.
-pub(crate) const DIMENSIONS: [Dimension; 51] = [
+pub(crate) const DIMENSIONS: [Dimension; 57] = [
     new("tcp", Axis::Transport, |_| {}),
     new("udp", Axis::Transport, |plan| plan.transport = Transport::Udp),
     new("icmp-echo", Axis::Transport, |plan| plan.transport = Transport::Icmp),
@@ -101,6 +110,9 @@ pub(crate) const DIMENSIONS: [Dimension; 51] = [
     new("multicast", Axis::Transport, |plan| plan.transport = Transport::Multicast),
     new("sctp", Axis::Transport, |plan| plan.transport = Transport::Sctp),
     new("dns", Axis::Transport, |plan| plan.transport = Transport::Dns),
+    new("quic", Axis::Transport, |plan| plan.transport = Transport::Quic(Version::One, false)),
+    new("quic-2", Axis::Transport, |plan| plan.transport = Transport::Quic(Version::Two, false)),
+    new("quic-split", Axis::Transport, |plan| plan.transport = Transport::Quic(Version::One, true)),
     new("open-simultaneous", Axis::Opening, |plan| plan.opening = Opening::Simultaneous),
     new("open-repeated-syn", Axis::Opening, |plan| plan.opening = Opening::Repeated),
     new("open-refused", Axis::Opening, |plan| plan.opening = Opening::Refused),
@@ -114,6 +126,7 @@ pub(crate) const DIMENSIONS: [Dimension; 51] = [
     new("lost-after-tap", Axis::Phase, |plan| plan.phase = Some(Phase::LostAfterTap)),
     new("reordered", Axis::Phase, |plan| plan.phase = Some(Phase::Reordered)),
     new("jumbo", Axis::Phase, |plan| plan.phase = Some(Phase::Jumbo)),
+    new("offloaded", Axis::Phase, |plan| plan.phase = Some(Phase::Offloaded)),
     new("pause-below-timeout", Axis::Phase, |plan| plan.phase = Some(Phase::Pause(55))),
     new("pause-beyond-timeout", Axis::Phase, |plan| plan.phase = Some(Phase::Pause(65))),
     new("active-timeout", Axis::Phase, |plan| {
@@ -154,6 +167,8 @@ pub(crate) const DIMENSIONS: [Dimension; 51] = [
         plan.is_v6 = Some(true);
         plan.framing.has_extensions = true;
     }),
+    new("file-cut-off", Axis::File, |plan| plan.is_cut_off = true),
+    new("broken-frames", Axis::Broken, |plan| plan.has_broken_frames = true),
 ];
 
 impl Dimension {
@@ -176,8 +191,12 @@ impl Dimension {
             "icmp-error" | "multicast" => is_of_tcp || other.axis == View,
             "udp" | "icmp-echo" | "sctp" => is_of_tcp,
             // What a meter can read of a message that was captured in part depends on the meter.
-            "dns" => is_of_tcp || matches!(other.axis, View) || other.name == "snap-length",
+            "dns" | "quic" | "quic-2" | "quic-split" => {
+                is_of_tcp || matches!(other.axis, View) || other.name == "snap-length"
+            }
             _ if self.axis == Contents => other.axis == View || other.name == "snap-length",
+            // A segment of more than 64 KiB fits no packet but a host's own.
+            "offloaded" => other.axis == Tunnel || other.name == "fragments",
             // Fragments inside, and the tags of which packet a record tells, depend on the meter.
             _ if self.axis == Tunnel => matches!(other.axis, Length | Vlan),
             // Whether a step and a pause exceed the timeout depends on the clock of the meter.

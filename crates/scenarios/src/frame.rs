@@ -139,7 +139,7 @@ impl Framing {
         match (datagram.source, datagram.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 bytes.extend([8, 0, 0x45, 0]);
-                bytes.extend((20 + body.len() as u16).to_be_bytes());
+                bytes.extend(length_field(20 + body.len()));
                 bytes.extend((datagram.id as u16).to_be_bytes());
                 bytes.extend((offset | u16::from(more) << 13).to_be_bytes());
                 bytes.extend([64, protocol, 0, 0]);
@@ -150,7 +150,7 @@ impl Framing {
             }
             (source, destination) => {
                 bytes.extend([0x86, 0xDD, 0x60, 0, 0, 0]);
-                bytes.extend((8 * extensions.len() as u16 + body.len() as u16).to_be_bytes());
+                bytes.extend(length_field(8 * extensions.len() + body.len()));
                 bytes.extend([*extensions.first().unwrap_or(&protocol), 64]);
                 bytes.extend(octets(source));
                 bytes.extend(octets(destination));
@@ -194,6 +194,11 @@ fn mac(side: usize, destination: IpAddr) -> [u8; 6] {
         }
         _ => [2, 0, 0, 0, 0, 2 - side as u8],
     }
+}
+
+/// Returns a length of IP, 0 if it is too long: a network card will divide the packet.
+fn length_field(bytes: usize) -> [u8; 2] {
+    u16::try_from(bytes).unwrap_or(0).to_be_bytes()
 }
 
 fn octets(address: IpAddr) -> Vec<u8> {

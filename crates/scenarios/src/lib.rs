@@ -9,13 +9,14 @@ mod capture;
 mod contents;
 mod dimension;
 mod frame;
+mod quic;
 mod random;
 mod scenario;
 mod script;
 mod tcp;
 
 pub use capture::Packet;
-pub use scenario::Scenario;
+pub use scenario::{COMBINED_MAX, Scenario};
 
 /// Returns the document that describes the scenarios of a seed: the dimensions, and the settings
 /// under which the answers hold.
@@ -23,15 +24,15 @@ pub use scenario::Scenario;
 /// # Examples
 ///
 /// ```
-/// let manifest = flowloom_scenarios::manifest(1, 1000, false);
+/// let manifest = flowloom_scenarios::manifest(1, 1000, 2, false);
 /// assert!(manifest.contains("\"scenarios\": 1000"));
 /// ```
-pub fn manifest(seed: u64, count: u64, is_pcapng: bool) -> String {
+pub fn manifest(seed: u64, count: u64, combined: usize, is_pcapng: bool) -> String {
     let dimensions: Vec<&str> = dimension::DIMENSIONS.iter().map(|dimension| dimension.name).collect();
     let format = if is_pcapng { "pcapng" } else { "pcap" };
     format!(
         "{{\n  \"schema\": \"flowloom/scenarios/1\",\n  \"seed\": {seed},\n  \"scenarios\": {count},\n  \
-         \"format\": \"{format}\",\n  \"idle_timeout_s\": {},\n  \"dimensions\": {dimensions:?}\n}}\n",
+         \"combined\": {combined},\n  \"format\": \"{format}\",\n  \"idle_timeout_s\": {},\n  \"dimensions\": {dimensions:?}\n}}\n",
         answers::IDLE_TIMEOUT_S
     )
 }
@@ -44,7 +45,7 @@ mod tests {
     fn a_seed_fixes_every_byte() {
         let mut digest = 0xCBF2_9CE4_8422_2325_u64;
         for index in 0..200 {
-            let scenario = Scenario::new(7, index);
+            let scenario = Scenario::new(7, index, 2);
             for byte in
                 [scenario.capture(false), scenario.capture(true), scenario.answers().into()].concat()
             {
@@ -52,14 +53,14 @@ mod tests {
             }
         }
         assert_eq!(
-            digest, 7_297_675_667_176_605_817,
+            digest, 9_238_165_301_603_811_177,
             "another machine, or another generator: its seeds mean other bytes"
         );
     }
 
     #[test]
     fn every_dimension_occurs_alone_and_in_pairs() {
-        let scenarios: Vec<_> = (0..1000).map(|index| Scenario::new(3, index)).collect();
+        let scenarios: Vec<_> = (0..1000).map(|index| Scenario::new(3, index, 2)).collect();
         for dimension in dimension::DIMENSIONS {
             let with = |count: usize| {
                 let has = |scenario: &&Scenario| scenario.dimensions().contains(&dimension.name);
@@ -73,7 +74,7 @@ mod tests {
     #[test]
     fn stamps_go_back_only_where_the_clock_does() {
         for index in 0..500 {
-            let scenario = Scenario::new(5, index);
+            let scenario = Scenario::new(5, index, 2);
             let is_ordered = scenario.packets().is_sorted_by_key(|packet| packet.stamp_ns);
             assert_eq!(
                 is_ordered,

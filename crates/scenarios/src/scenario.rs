@@ -16,6 +16,11 @@ const EPOCH_NS: u64 = 1_700_000_000 * SECOND;
 /// The mirror's copy of a frame follows it after this time.
 const COPY_NS: u64 = 300;
 const FRAGMENT_NS: u64 = 1000;
+/// What a file that is cut off lacks: less than the shortest frame.
+const CUT_BYTES: usize = 20;
+
+/// The most dimensions that a scenario combines.
+pub const COMBINED_MAX: usize = 4;
 
 /// A small capture whose right flow records are known by construction.
 ///
@@ -24,8 +29,8 @@ const FRAGMENT_NS: u64 = 1000;
 /// ```
 /// use flowloom_scenarios::Scenario;
 ///
-/// let scenario = Scenario::new(1, 0);
-/// assert_eq!(scenario.capture(false), Scenario::new(1, 0).capture(false));
+/// let scenario = Scenario::new(1, 0, 2);
+/// assert_eq!(scenario.capture(false), Scenario::new(1, 0, 2).capture(false));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -34,6 +39,7 @@ pub struct Scenario {
     dimensions: Vec<&'static str>,
     packets: Vec<Packet>,
     snap_bytes: usize,
+    is_cut_off: bool,
     missed: usize,
     vlan_in_key: bool,
     active_s: Option<u64>,
@@ -43,10 +49,11 @@ pub struct Scenario {
 
 impl Scenario {
     /// Returns the scenario of this index among those of a seed. The first ones have each dimension
-    /// alone, those after them a drawn pair.
-    pub fn new(seed: u64, index: u64) -> Self {
+    /// alone, those after them as many drawn ones as stated, at least 1 and at most
+    /// [`COMBINED_MAX`].
+    pub fn new(seed: u64, index: u64, combined: usize) -> Self {
         let mut random = Random::new(seed ^ index.wrapping_mul(0xD1B5_4A32_D192_ED03));
-        let dimensions = draw(index, &mut random);
+        let dimensions = draw(index, combined.clamp(1, COMBINED_MAX), &mut random);
         let mut plan = Plan::default();
         for dimension in &dimensions {
             (dimension.apply)(&mut plan);
@@ -55,7 +62,15 @@ impl Scenario {
         let sessions = sessions(&plan, is_v6, &mut random);
         let sent = merged(&sessions, &plan, &mut random);
         let all: usize = sessions.iter().map(|session| session.sent.len()).sum();
-        let captured = frames(&sent, &plan);
+        let mut captured = frames(&sent, &plan);
+        let packet = |captured: &Captured<'_>| Packet {
+            stamp_ns: captured.stamp_ns(),
+            bytes: captured.frame.bytes.clone(),
+        };
+        let mut packets: Vec<Packet> = captured.iter().map(packet).collect();
+        if plan.is_cut_off {
+            captured.pop();
+        }
         let mut answers = Answers::new(plan.active_s);
         for captured in &captured {
             let session = &sessions[captured.sent.session];
@@ -67,15 +82,18 @@ impl Scenario {
             };
             answers.add(captured, facts);
         }
-        let packet = |captured: &Captured<'_>| Packet {
-            stamp_ns: captured.stamp_ns(),
-            bytes: captured.frame.bytes.clone(),
-        };
+        let frames = packets.clone();
+        for frame in if plan.has_broken_frames { &frames[..frames.len().min(4)] } else { &[] } {
+            let at = random.within(0, packets.len() as u64 - 1) as usize;
+            let (stamp_ns, bytes) = (packets[at].stamp_ns, broken_frame(&frame.bytes, &mut random));
+            packets.insert(at, Packet { stamp_ns, bytes });
+        }
         Self {
             index,
             seed,
             dimensions: dimensions.iter().map(|dimension| dimension.name).collect(),
-            packets: captured.iter().map(packet).collect(),
+            packets,
+            is_cut_off: plan.is_cut_off,
             snap_bytes: plan.snap_bytes.unwrap_or(SNAP_BYTES),
             missed: all - sent.len(),
             active_s: plan.active_s,
@@ -95,6 +113,11 @@ impl Scenario {
         &self.dimensions
     }
 
+    /// Returns the packets that are whole in the file.
+    fn whole(&self) -> &[Packet] {
+        &self.packets[..self.packets.len() - usize::from(self.is_cut_off)]
+    }
+
     /// Returns its packets in the order of the capture.
     pub fn packets(&self) -> &[Packet] {
         &self.packets
@@ -102,7 +125,7 @@ impl Scenario {
 
     /// Returns the lengths of its packets on the wire and in the capture, in bytes.
     pub fn bytes(&self) -> (u64, u64) {
-        let lengths = || self.packets.iter().map(|packet| packet.bytes.len());
+        let lengths = || self.whole().iter().map(|packet| packet.bytes.len());
         let kept = lengths().map(|bytes| bytes.min(self.snap_bytes) as u64).sum();
         (lengths().sum::<usize>() as u64, kept)
     }
@@ -110,7 +133,11 @@ impl Scenario {
     /// Returns the bytes of the capture.
     pub fn capture(&self, is_pcapng: bool) -> Vec<u8> {
         let write = if is_pcapng { pcapng } else { pcap };
-        write(&self.packets, self.snap_bytes)
+        let mut file = write(&self.packets, self.snap_bytes);
+        if self.is_cut_off {
+            file.truncate(file.len() - CUT_BYTES);
+        }
+        file
     }
 
     /// Returns the answers as a JSON document.
@@ -121,7 +148,8 @@ impl Scenario {
              \"dimensions\": {:?},\n  \"settings\": {{ \"idle_timeout_s\": {IDLE_TIMEOUT_S}, \
              \"active_timeout_s\": {}, \"vlan_in_key\": {}, \"decapsulated\": {}, \"fragments_joined\": true, \
              \"duplicates_counted\": true }},\n  \"capture\": {{ \"packets\": {}, \"wire_bytes\": {wire_bytes}, \
-             \"captured_bytes\": {captured_bytes}, \"snap_bytes\": {}, \"missed_by_tap\": {} }},\n  \
+             \"captured_bytes\": {captured_bytes}, \"snap_bytes\": {}, \"missed_by_tap\": {}, \
+             \"cut_off\": {} }},\n  \
              \"flows\": [\n{}\n  ]\n}}\n",
             self.name(),
             self.seed,
@@ -129,22 +157,46 @@ impl Scenario {
             self.active_s.map_or_else(|| String::from("null"), |seconds| seconds.to_string()),
             self.vlan_in_key,
             self.is_decapsulated,
-            self.packets.len(),
+            self.whole().len(),
             self.snap_bytes,
             self.missed,
+            self.is_cut_off,
             self.flows,
         )
     }
 }
 
-fn draw(index: u64, random: &mut Random) -> Vec<&'static Dimension> {
+fn draw(index: u64, combined: usize, random: &mut Random) -> Vec<&'static Dimension> {
     if let Some(alone) = usize::try_from(index).ok().and_then(|index| DIMENSIONS.get(index)) {
         return vec![alone];
     }
     loop {
-        let [a, b] = [0; 2].map(|_| random.within(0, DIMENSIONS.len() as u64 - 1) as usize);
-        if a < b && DIMENSIONS[a].combines_with(&DIMENSIONS[b]) {
-            return vec![&DIMENSIONS[a], &DIMENSIONS[b]];
+        let drawn: Vec<usize> =
+            (0..combined).map(|_| random.within(0, DIMENSIONS.len() as u64 - 1) as usize).collect();
+        let drawn: Vec<_> = drawn
+            .is_sorted_by(|a, b| a < b)
+            .then_some(drawn)
+            .into_iter()
+            .flatten()
+            .map(|at| &DIMENSIONS[at])
+            .collect();
+        let combine = |at: usize, a: &&Dimension| drawn[at + 1..].iter().all(|b| a.combines_with(b));
+        if !drawn.is_empty() && drawn.iter().enumerate().all(|(at, a)| combine(at, a)) {
+            return drawn;
+        }
+    }
+}
+
+/// Returns a frame that is part of no flow: shorter than its headers, or of no version of IP.
+fn broken_frame(frame: &[u8], random: &mut Random) -> Vec<u8> {
+    match random.within(0, 2) {
+        0 => frame[..random.within(1, 13) as usize].to_vec(),
+        // The network layer has less than the shortest header of IP.
+        1 => [&frame[..12], &[8, 0], &random.bytes(19)].concat(),
+        _ => {
+            let mut bytes = [&frame[..12], &[8, 0], &random.bytes(40)].concat();
+            bytes[14] = 0x95;
+            bytes
         }
     }
 }
@@ -178,6 +230,10 @@ fn sessions(plan: &Plan, is_v6: bool, random: &mut Random) -> Vec<Session> {
         Transport::Dns => {
             first.protocol = UDP;
             first.dns();
+        }
+        Transport::Quic(version, is_split) => {
+            first.protocol = UDP;
+            first.quic(version, is_split, rounds);
         }
         Transport::Multicast => {
             first.protocol = UDP;

@@ -10,6 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::contents;
 use crate::frame::{Datagram, ICMP, ICMPV6, SCTP, TCP, UDP, seal};
+use crate::quic::{self, Version};
 use crate::random::Random;
 
 pub(crate) const CLIENT: usize = 0;
@@ -159,6 +160,34 @@ impl Session {
         self.datagram_of_udp(CLIENT, &exchange.request);
         self.datagram_of_udp(SERVER, &exchange.response);
         self.facts = exchange.facts;
+    }
+
+    /// Opens a connection of QUIC, and sends protected data.
+    pub(crate) fn quic(&mut self, version: Version, is_split: bool, rounds: u64) {
+        self.ports[SERVER] = 443;
+        let (hello, facts) = contents::quic(&mut self.random);
+        let [chosen, client, server] = [8, 0, 8].map(|count| self.random.bytes(count));
+        let half = self.random.within(1, hello.len() as u64 - 1) as usize;
+        let frames = if is_split {
+            vec![quic::crypto(half, &hello[half..]), quic::crypto(0, &hello[..half])]
+        } else {
+            vec![quic::crypto(0, &hello)]
+        };
+        for (number, frames) in (0..).zip(&frames) {
+            let datagram = quic::initial(version, &chosen, false, [&chosen, &client], number, frames);
+            self.datagram_of_udp(CLIENT, &datagram);
+        }
+        // An acknowledgement of all packets, without delay.
+        let ack = [2, frames.len() as u8 - 1, 0, 0, frames.len() as u8 - 1];
+        let answer = quic::initial(version, &chosen, true, [&client, &server], 0, &ack);
+        self.datagram_of_udp(SERVER, &answer);
+        for _ in 0..rounds {
+            for (side, id) in [(CLIENT, &server), (SERVER, &client)] {
+                let payload = [&[0x40][..], id, &self.payload(1000), &self.random.bytes(20)].concat();
+                self.datagram_of_udp(side, &payload);
+            }
+        }
+        self.facts = [vec![("quic_version", version.name().to_owned())], facts].concat();
     }
 
     /// Sends a UDP datagram with random contents.

@@ -42,6 +42,8 @@ pub(crate) enum Phase {
     LostAfterTap,
     Reordered,
     Jumbo,
+    /// Segments that a network card divides later, the last longer than an IP packet can be.
+    Offloaded,
     /// Both sides send every ten seconds.
     Talk,
     /// Nothing is sent for this many seconds.
@@ -151,6 +153,10 @@ impl<'a> Connection<'a> {
                 self.transfer(side, 1);
             }),
             Phase::Jumbo => (0..3).for_each(|_| self.put(side, PUSH | ACK, 8948)),
+            Phase::Offloaded => {
+                let bytes = self.session.random.within(20_000, 60_000);
+                [bytes, 70_000].into_iter().for_each(|bytes| self.put(side, PUSH | ACK, bytes));
+            }
             Phase::KeepAlive => {
                 let bytes = self.session.random.within(0, 1);
                 for _ in 0..2 {

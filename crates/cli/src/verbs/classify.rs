@@ -165,12 +165,8 @@ fn captures(arguments: &Classify, common: &Common, tally: &mut Tally<'_>) -> Res
             if let Ok(mut headers) = decode(raw.link, bytes, options) {
                 headers.interface = raw.interface;
                 tally.fragments += u64::from(headers.later_fragment);
-                tally.take(&PacketView::new(
-                    bytes,
-                    headers,
-                    raw.time_ns,
-                    headers.possible_wire_bytes(bytes, raw.wire_bytes),
-                ));
+                let wire = headers.fit_to_wire(bytes, raw.wire_bytes);
+                tally.take(&PacketView::new(bytes, headers, raw.time_ns, wire));
             } else {
                 tally.undecoded += 1;
                 if let Some(listed) = &mut tally.listed {

@@ -272,6 +272,7 @@ impl Decoder {
         let hash = self.hasher.hash(&headers.key);
         let RawPacket { position, captured_bytes: captured, wire_bytes, time_ns, .. } = *raw;
         let wire = census.look_at_length(number + 1, &headers, bytes, wire_bytes);
+        headers.extend_to(bytes, wire);
         to(&headers, hash, PacketPlace { position, time_ns, stamped_ns, captured, wire, number });
         Ok(())
     }

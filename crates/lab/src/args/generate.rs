@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use flowloom::tcb_cache::model::Ports;
 use flowloom::traffic::synth::FrameSize;
+use flowloom_scenarios::COMBINED_MAX;
 
 use super::parse;
 use super::simulate::tcb_cache::{ConnectionName, ViewName};
@@ -92,6 +93,10 @@ pub struct Scenarios {
     /// Number of scenarios
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = parse::within(1..=99_999_u64))]
     pub count: u64,
+
+    /// Number of dimensions that a scenario combines, behind those that have one alone
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = parse::within(1..=COMBINED_MAX))]
+    pub dimensions: usize,
 
     /// Write pcapng instead of pcap
     #[arg(long)]

@@ -320,8 +320,8 @@ impl Scan {
             let Some(block) = &batch.block else { continue };
             for raw in &batch.packets {
                 let bytes = raw.bytes_in(block.bytes());
-                if let Ok(headers) = decode(raw.link, bytes, self.decode) {
-                    let wire = headers.possible_wire_bytes(bytes, raw.wire_bytes);
+                if let Ok(mut headers) = decode(raw.link, bytes, self.decode) {
+                    let wire = headers.fit_to_wire(bytes, raw.wire_bytes);
                     let view = PacketView::new(bytes, headers, raw.time_ns, wire);
                     take(&view, &Released::new(bytes, wire, raw.time_ns, raw.link))?;
                 }

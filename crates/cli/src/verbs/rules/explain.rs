@@ -128,12 +128,8 @@ fn captured(
             };
             headers.interface = raw.interface;
             let (key, is_error) = (headers.key, headers.is_error_of_flow);
-            let view = PacketView::new(
-                bytes,
-                headers,
-                raw.time_ns,
-                headers.possible_wire_bytes(bytes, raw.wire_bytes),
-            );
+            let wire = headers.fit_to_wire(bytes, raw.wire_bytes);
+            let view = PacketView::new(bytes, headers, raw.time_ns, wire);
             let mut packet = describe(&view);
             if let Some(matcher) = &matcher {
                 let is_known = connections.contains_key(&key);

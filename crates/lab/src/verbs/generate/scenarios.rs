@@ -17,7 +17,7 @@ use crate::render::{counted, print};
 /// Runs the command.
 pub(super) fn run(arguments: &Scenarios, common: &Common) -> Result<Status, Failure> {
     let begun = Instant::now();
-    let Scenarios { folder, count, pcapng, seed } = arguments;
+    let Scenarios { folder, count, dimensions, pcapng, seed } = arguments;
     open(folder)?;
     let write = |name: &str, bytes: &[u8]| {
         let path = folder.join(name);
@@ -34,7 +34,7 @@ pub(super) fn run(arguments: &Scenarios, common: &Common) -> Result<Status, Fail
         seconds: 0.0,
     };
     for index in 0..*count {
-        let scenario = Scenario::new(*seed, index);
+        let scenario = Scenario::new(*seed, index, *dimensions);
         let name = scenario.name();
         let ending = if *pcapng { "pcapng" } else { "pcap" };
         write(&format!("{name}.{ending}"), &scenario.capture(*pcapng))?;
@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &Scenarios, common: &Common) -> Result<Status, Fail
         result.bytes_on_wire += on_wire;
         result.bytes_captured += captured;
     }
-    write("manifest.json", manifest(*seed, *count, *pcapng).as_bytes())?;
+    write("manifest.json", manifest(*seed, *count, *dimensions, *pcapng).as_bytes())?;
     result.seconds = begun.elapsed().as_secs_f64();
     print(&result, common)?;
     Ok(Status::Ok)
