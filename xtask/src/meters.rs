@@ -24,6 +24,12 @@ struct Options {
     count: u32,
     #[arg(long, default_value_t = 7)]
     seed: u64,
+    /// Dimensions that a scenario combines
+    #[arg(long, default_value_t = 2)]
+    dimensions: u32,
+    /// Names of the meters to run, separated by commas; without it, all
+    #[arg(long)]
+    only: Option<String>,
     /// Further seeds, of whose scenarios only those with one dimension are run
     #[arg(long, default_value_t = 5)]
     more_seeds: u64,
@@ -58,6 +64,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         let mut generate = Command::new(&program);
         generate.args(["generate", "scenarios", "-qq"]).arg(&path);
         generate.args(["--count", &count.to_string(), "--seed", &seed.to_string()]);
+        generate.args(["--dimensions", &options.dimensions.to_string()]);
         ensure!(generate.status()?.success(), "{generate:?} failed");
         Ok(path)
     };
@@ -75,6 +82,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     });
     let mut judge = Command::new(interpreter);
     judge.arg(root.join("integrations/meters/judge.py")).args(folders).arg("--flowloom").arg(&program);
+    judge.args(options.only.iter().flat_map(|names| ["--only", names]));
     judge.args(options.wrong.then_some("--wrong"));
     let status = judge.status().with_context(|| format!("{judge:?} cannot be run"))?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -23,6 +23,9 @@ pub(super) fn run(root: &Path) -> Result<()> {
         "CHANGELOG.md has no line `## {version} (YEAR-MONTH-DAY)`: describe the version, and date it"
     );
     ensure!(crate::run(crate::Task::Ci, root)? == ExitCode::SUCCESS, "CI fails");
+    let mut scenarios = Command::new("cargo");
+    scenarios.current_dir(root).args(["test", "--workspace", "--locked", "--test=command", "--"]);
+    finish(scenarios.arg("records_of_scenarios").env("FLOWLOOM_SCENARIOS", "1000"))?;
     ensure!(packaged::run(root)? == ExitCode::SUCCESS, "the packages do not work");
     if is_installed("deny") {
         finish(Command::new("cargo").current_dir(root).args(["deny", "check"]))?;
