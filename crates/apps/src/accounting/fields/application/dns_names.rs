@@ -1,20 +1,22 @@
 //! The questions and answers of all messages of a DNS flow, as bounded text.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::cursor::Cursor;
-use super::dns_message::{name, type_name};
+use super::dns_message::{name, response_code_name, type_name};
 use super::text::CUT;
 
-/// Maximum length of each of the two lists, in bytes.
+/// Maximum length of each of the lists, in bytes.
 pub const LIST_BYTES_MAX: usize = 4096;
 /// Separates items. In names it is escaped.
 const SEPARATOR: char = ';';
 
-/// Two lists whose items are separated by semicolons: questions such as `www.example AAAA`, and
-/// answers such as `www.example 300 AAAA 2001:db8::1`, with the time to live in seconds. An item
-/// that occurs again is not repeated. [`CUT`] ends a list that lacks items.
+/// Lists whose items are separated by semicolons: questions such as `www.example AAAA`, responses
+/// such as `www.example AAAA NOERROR`, and answers such as `www.example 300 AAAA 2001:db8::1`, with
+/// the time to live in seconds. An item that occurs again is not repeated. [`CUT`] ends a list that
+/// lacks items.
 ///
 /// # Examples
 ///
@@ -28,6 +30,7 @@ const SEPARATOR: char = ';';
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DnsNames {
     questions: List,
+    responses: List,
     answers: List,
 }
 
@@ -62,6 +65,7 @@ impl DnsNames {
     pub fn add(&mut self, message: &[u8], is_cut: bool) {
         let mut header = Cursor::new(message);
         let [_id, flags, questions, answers] = [(); 4].map(|()| header.u16().unwrap_or_default());
+        let is_response = flags >> 15 == 1;
         if message.len() < 12 && is_cut {
             self.mark_cut();
         }
@@ -75,10 +79,14 @@ impl DnsNames {
                 return;
             };
             self.questions.push(&item);
+            if is_response {
+                let _ = write!(item, " {}", response_code_name(flags.to_be_bytes()[1] & 0xF));
+                self.responses.push(&item);
+            }
             at = end;
         }
         // In other messages than responses the second section has another meaning.
-        for _ in 0..if flags >> 15 == 1 { answers } else { 0 } {
+        for _ in 0..if is_response { answers } else { 0 } {
             item.clear();
             match answer(message, at, &mut item) {
                 Some(end) => at = end,
@@ -92,15 +100,19 @@ impl DnsNames {
         }
     }
 
-    /// Says that both lists lack items.
+    /// Says that all lists lack items.
     pub fn mark_cut(&mut self) {
-        self.questions.push(CUT);
-        self.answers.push(CUT);
+        self.lists().into_iter().for_each(|list| list.push(CUT));
+    }
+
+    fn lists(&mut self) -> [&mut List; 3] {
+        [&mut self.questions, &mut self.responses, &mut self.answers]
     }
 
     /// Adds the items of another flow's lists.
     pub fn append(&mut self, other: &Self) {
         self.questions.append(&other.questions);
+        self.responses.append(&other.responses);
         self.answers.append(&other.answers);
     }
 
@@ -108,6 +120,31 @@ impl DnsNames {
     #[must_use]
     pub fn questions(&self) -> &str {
         &self.questions.text
+    }
+
+    /// Returns the questions of responses with the codes of these.
+    #[must_use]
+    pub fn responses(&self) -> &str {
+        &self.responses.text
+    }
+
+    /// Returns the questions that no response repeats.
+    #[must_use]
+    pub fn unanswered(&self) -> String {
+        let mut list = List::default();
+        let responses: BTreeSet<&str> = self
+            .responses()
+            .split(SEPARATOR)
+            .filter_map(|response| response.rsplit_once(' '))
+            .map(|(question, _)| question)
+            .collect();
+        for question in self.questions().split(SEPARATOR).filter(|question| !question.is_empty()) {
+            if !responses.contains(question) {
+                // Its response may be one of those that the list lacks.
+                list.push(if self.responses.is_cut { CUT } else { question });
+            }
+        }
+        list.text
     }
 
     /// Returns the answers.
@@ -125,11 +162,12 @@ impl DnsNames {
     /// Returns whether no further item fits.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.questions.is_cut && self.answers.is_cut
+        self.questions.is_cut && self.responses.is_cut && self.answers.is_cut
     }
 
     pub(in super::super) fn heap_bytes(&self) -> usize {
-        self.questions.text.capacity() + self.answers.text.capacity()
+        let Self { questions, responses, answers } = self;
+        [questions, responses, answers].iter().map(|list| list.text.capacity()).sum()
     }
 }
 
@@ -223,6 +261,23 @@ mod tests {
                 cut.answers().split(';').filter(|item| !matches!(*item, "" | CUT)).collect();
             assert_eq!(whole, expected[..whole.len()], "{end}");
         }
+    }
+
+    #[test]
+    fn questions_without_a_response_are_listed() {
+        let query = |kind: u8| {
+            [&[0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], b"\x01a\x04test\0\0", &[kind, 0, 1]].concat()
+        };
+        let mut names = DnsNames::default();
+        names.add(&query(28), false);
+        names.add(&query(1), false);
+        assert_eq!(names.unanswered(), "a.test AAAA;a.test A");
+        let mut refused = response(&[]);
+        refused[3] |= 5;
+        names.add(&refused, false);
+        assert_eq!((names.responses(), names.unanswered()), ("a.test A REFUSED", "a.test AAAA".into()));
+        names.mark_cut();
+        assert_eq!(names.unanswered(), CUT, "the response may be what is missing");
     }
 
     #[test]

@@ -165,7 +165,7 @@ impl Fields for Conn {
         column(
             "conn_state",
             Kind::Word(&STATES),
-            "The state of the connection in Zeek's words, such as `SF`.",
+            "The state of the connection in Zeek's words: `SF` opened and closed, `S0` no answer, `REJ` refused, `S1` open, `S2`, `S3` half closed, `RSTO`, `RSTR` reset by originator or responder, `RSTOS0`, `RSTRH` reset while opening, `SH`, `SHR` closed without the other end, `OTH` without an opening.",
         ),
         column(
             "conn_history",
