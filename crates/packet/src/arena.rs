@@ -34,7 +34,7 @@ pub enum Block {
 /// ```
 /// use flowloom_packet::{Block, Fragments};
 /// let mut fragments = Fragments::default();
-/// (fragments.packets, fragments.more_ip_bytes, fragments.span_ns) = (3, 40, 1_000_000);
+/// (fragments.packets, fragments.more_ip_bytes, fragments.first_ns) = (3, 40, 1_000_000);
 /// let block = Block::Datagram(vec![0x45; 48], fragments);
 /// assert_eq!(block.open().fragments.map(|fragments| fragments.packets), Some(3));
 /// ```
@@ -46,8 +46,10 @@ pub struct Fragments {
     /// The IP bytes of the fragments beyond those of the datagram. 0 if the datagram's flow is that
     /// of a packet inside it.
     pub more_ip_bytes: u32,
-    /// Time from the first fragment to the last one, in nanoseconds.
-    pub span_ns: u64,
+    /// The earliest of their time stamps, in nanoseconds since 1970.
+    pub first_ns: u64,
+    /// The latest of them.
+    pub last_ns: u64,
 }
 
 /// The contents of a block.

@@ -291,6 +291,7 @@ impl<'a> Answers<'a> {
             if let Some((index, Some("active"))) = ended {
                 // The connection goes on.
                 let before = &self.flows[index];
+                flow.first_side = before.first_side;
                 (flow.opener, flow.opening_captured, flow.fins) =
                     (before.opener, before.opening_captured, before.fins);
             }

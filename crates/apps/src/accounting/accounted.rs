@@ -233,7 +233,7 @@ impl Accounted {
             self.last_ns = packet.stamped_ns;
         }
         if let Some(fragments) = packet.fragments {
-            self.add_fragments(way, packet.stamped_ns, fragments);
+            self.add_fragments(way, fragments);
         }
         if has_tcp_header(packet) {
             if flags & (SYN | FIN | RST) != 0 {
@@ -262,10 +262,11 @@ impl Accounted {
     /// Counts the fragments of a datagram in place of the datagram.
     #[cold]
     #[inline(never)]
-    fn add_fragments(&mut self, way: usize, stamped_ns: u64, fragments: &Fragments) {
+    fn add_fragments(&mut self, way: usize, fragments: &Fragments) {
         self.seen[way] += u64::from(fragments.packets.max(1)) - 1;
         self.ip_bytes[way] += u64::from(fragments.more_ip_bytes);
-        self.first_ns = self.first_ns.min(stamped_ns.saturating_sub(fragments.span_ns));
+        self.first_ns = self.first_ns.min(fragments.first_ns);
+        self.last_ns = self.last_ns.max(fragments.last_ns);
     }
 
     /// Stores the data that only the first packet of a record contains.

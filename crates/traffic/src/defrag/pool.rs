@@ -47,14 +47,24 @@ pub(super) struct WireSum {
     ip_bytes: u32,
     /// The part of the IP bytes that the joined datagram does not have.
     pub(super) more_ip_bytes: u32,
+    /// The earliest and the latest stamp, and that of the last packet.
     first_ns: u64,
+    latest_ns: u64,
     pub(super) last_ns: u64,
 }
 
 impl WireSum {
     pub(super) fn of_packet(raw: &RawPacket, ip_bytes: u32) -> Self {
         let (bytes, time) = (raw.wire_bytes, raw.time_ns);
-        Self { packets: 1, bytes, ip_bytes, more_ip_bytes: 0, first_ns: time, last_ns: time }
+        Self {
+            packets: 1,
+            bytes,
+            ip_bytes,
+            more_ip_bytes: 0,
+            first_ns: time,
+            latest_ns: time,
+            last_ns: time,
+        }
     }
 
     /// Returns the sum of the same packets for a fragment that they carry together.
@@ -72,6 +82,8 @@ impl WireSum {
         self.packets = self.packets.saturating_add(later.packets);
         self.bytes = self.bytes.saturating_add(later.bytes);
         self.ip_bytes = self.ip_bytes.saturating_add(later.ip_bytes);
+        self.first_ns = self.first_ns.min(later.first_ns);
+        self.latest_ns = self.latest_ns.max(later.latest_ns);
         self.last_ns = later.last_ns;
     }
 
@@ -83,12 +95,12 @@ impl WireSum {
         let mut fragments = Fragments::default();
         fragments.packets = self.packets;
         fragments.more_ip_bytes = self.more_ip_bytes;
-        fragments.span_ns = self.span_ns();
+        (fragments.first_ns, fragments.last_ns) = (self.first_ns, self.latest_ns);
         fragments
     }
 
     fn span_ns(&self) -> u64 {
-        self.last_ns.saturating_sub(self.first_ns)
+        self.latest_ns - self.first_ns
     }
 }
 
@@ -276,7 +288,7 @@ impl Pool {
                     let mut sum = open.sum;
                     sum.more_ip_bytes = sum.ip_bytes.saturating_sub(ip_bytes);
                     if sum.span_ns() > self.limits.age_max_ns {
-                        sum.first_ns = sum.last_ns; // One of the times is wrong.
+                        (sum.first_ns, sum.latest_ns) = (sum.last_ns, sum.last_ns); // One is wrong.
                     }
                     Datagram { bytes: head, sum, network_offset, link, interface }
                 })
