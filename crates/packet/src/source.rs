@@ -9,6 +9,7 @@ use crate::arena::{SharedBlock, bytes_at};
 use crate::drop_reason::DropCounts;
 use crate::interface::InterfaceName;
 use crate::link::LinkType;
+use crate::view::FRAME_BYTES_MAX;
 
 /// Maximum number of packets in a batch. They share one indirect call.
 ///
@@ -42,6 +43,14 @@ impl RawPacket {
     #[inline(always)]
     pub fn bytes_in<'a>(&self, block: &'a [u8]) -> &'a [u8] {
         bytes_at(block, self.position, self.captured_bytes)
+    }
+
+    /// Returns the bytes on the wire that sums count: those that the record states, unless they are
+    /// more than 1 MiB, as damaged records have it, and were not captured. Then only the captured
+    /// bytes count.
+    #[inline(always)]
+    pub fn counted_bytes(&self) -> u32 {
+        if self.wire_bytes > FRAME_BYTES_MAX { self.captured_bytes } else { self.wire_bytes }
     }
 }
 

@@ -9,8 +9,8 @@ use crate::interface::InterfaceName;
 /// Maximum number of bytes between the ends of an IP packet and of its frame, or of the fragments
 /// that a source joined.
 pub(crate) const TRAILER_BYTES_MAX: u32 = 128 << 10;
-/// Maximum length of a frame whose IP packet states none: twice what offloading builds.
-const OPEN_BYTES_MAX: u32 = 1 << 20;
+/// Maximum length of a frame that was not captured whole: twice what offloading builds.
+pub(crate) const FRAME_BYTES_MAX: u32 = 1 << 20;
 
 /// The decoder's result for a packet. Offsets count from the first captured byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +129,7 @@ pub(crate) fn possible_wire_bytes(bytes: &[u8], wire: u32, end: u32, length_at: 
         return wire;
     }
     // A packet built by offloading may state no length, so that its end is that of the record.
-    if states_no_length(bytes, length_at) && wire <= OPEN_BYTES_MAX { wire } else { end }
+    if states_no_length(bytes, length_at) && wire <= FRAME_BYTES_MAX { wire } else { end }
 }
 
 /// Returns whether the IP length is 0, as offloading leaves it, or is not captured.

@@ -48,14 +48,14 @@ impl Arrivals {
         stamps.clear();
         stamps.extend(packets.iter().map(|raw| raw.time_ns));
         for raw in &mut *packets {
-            counters.bytes_on_wire += u64::from(raw.wire_bytes);
+            counters.bytes_on_wire += u64::from(raw.counted_bytes());
             counters.bytes_captured += u64::from(raw.captured_bytes);
             counters.captured_over_wire += u64::from(raw.captured_bytes > raw.wire_bytes);
             raw.time_ns = self.clock.tick(raw.time_ns);
         }
         if let Some(timeline) = &mut counters.timeline {
             for raw in &*packets {
-                timeline.add(raw.time_ns, raw.wire_bytes);
+                timeline.add(raw.time_ns, raw.counted_bytes());
             }
         }
         if begins {
@@ -168,7 +168,7 @@ impl Arrived {
     pub(crate) fn add(&mut self, packets: &[RawPacket]) {
         self.packets += packets.len() as u64;
         for raw in packets {
-            self.bytes_on_wire += u64::from(raw.wire_bytes);
+            self.bytes_on_wire += u64::from(raw.counted_bytes());
             self.bytes_captured += u64::from(raw.captured_bytes);
             self.captured_over_wire += u64::from(raw.captured_bytes > raw.wire_bytes);
             self.is_sorted &= raw.time_ns >= self.last_stamp;

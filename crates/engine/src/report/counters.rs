@@ -51,7 +51,8 @@ pub struct RecordsReport {
 pub struct InputCounters {
     /// Packets taken from the source.
     pub packets: u64,
-    /// Bytes of these packets on the wire, as their records state.
+    /// Bytes of these packets on the wire, as their records state within
+    /// [what can be](flowloom_packet::RawPacket::counted_bytes).
     pub bytes_on_wire: u64,
     /// Captured bytes of these packets.
     pub bytes_captured: u64,
