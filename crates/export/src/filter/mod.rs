@@ -62,7 +62,8 @@ impl std::error::Error for RecordFilterError {}
 ///
 /// In addition to the columns there are `address` and `port`, which match either end, and
 /// `total_packets`, `total_bytes` and `duration`, if the records have columns for them. A missing
-/// value satisfies `!=` and no other comparison; `!=` always means `not ==`.
+/// value satisfies `!=` and no other comparison, except that text is `== ""` where it is missing;
+/// `!=` always means `not ==`.
 ///
 /// # Examples
 ///
@@ -159,8 +160,8 @@ impl Node {
                     subject.addresses(row).into_iter().flatten().any(is_in)
                 }
                 Test::Texts(texts) => {
-                    let text = subject.text(row);
-                    text.is_some_and(|text| texts.iter().any(|known| *known == text))
+                    let text = subject.text(row).unwrap_or_default();
+                    texts.iter().any(|known| *known == text)
                 }
                 Test::Parts(parts) => {
                     let text = subject.text(row);

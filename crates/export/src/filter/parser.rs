@@ -221,7 +221,9 @@ fn compare(comparison: Comparison, number: u64) -> Test {
 /// Parses one of the words of a kind.
 fn word(kind: Kind, name: &str, text: &str) -> Result<String, String> {
     match kind {
-        Kind::Word(words) if !words.is_empty() && words.iter().all(|word| word.name != text) => {
+        Kind::Word(words)
+            if !words.is_empty() && !text.is_empty() && words.iter().all(|word| word.name != text) =>
+        {
             let words: Vec<&str> = words.iter().map(|word| word.name).collect();
             Err(format!("'{text}' is not a value of {name}\n  use {}", nearest_first(text, &words)))
         }

@@ -28,6 +28,13 @@ const UNITS: [(&str, u64); 6] = [
     ("h", 3_600_000_000_000),
 ];
 
+/// The flags of TCP, by their bits.
+const FLAGS: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
+
+fn flag(text: &str) -> Option<u64> {
+    FLAGS.iter().position(|flag| text.eq_ignore_ascii_case(flag)).map(|bit| 1 << bit)
+}
+
 /// Reads a number of a subject of this kind.
 pub(super) fn number(text: &str, kind: Kind) -> Result<u64, String> {
     match kind {
@@ -43,12 +50,17 @@ pub(super) fn number(text: &str, kind: Kind) -> Result<u64, String> {
                 ipv6-icmp"
             )
         }),
+        Kind::Bits => scaled(text, &[]).or_else(|| flag(text)).ok_or_else(|| {
+            format!(
+                "'{text}' is not a set of bits: write a number such as 0x12, or one of {}",
+                FLAGS.join(", ")
+            )
+        }),
         Kind::Port
         | Kind::Packets
         | Kind::Bytes
         | Kind::Number
         | Kind::Real
-        | Kind::Bits
         | Kind::Digest
         | Kind::Address
         | Kind::Word(_)
@@ -106,7 +118,8 @@ fn time(text: &str) -> Option<u64> {
 }
 
 fn protocol(text: &str) -> Option<u64> {
-    let name = match text {
+    let text = text.to_ascii_lowercase();
+    let name = match &*text {
         "icmp6" | "icmpv6" => "ipv6-icmp",
         name => name,
     };
