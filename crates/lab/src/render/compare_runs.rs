@@ -25,10 +25,13 @@ pub struct CompareRuns {
     pub new: Run,
     /// Protocols of the records, those with most bytes first.
     pub protocols: Vec<Amounts>,
-    /// Hosts that a run lists among its largest, those with most bytes first.
+    /// Hosts that a run lists among its largest, those with most bytes first. Without records, a
+    /// run knows only those that it lists.
     pub hosts: Vec<Amounts>,
     /// Conversations; null unless both folders hold records as flows.csv.
     pub conversations: Option<Conversations>,
+    /// The runs whose folders hold no records.
+    pub without_records: Vec<String>,
 }
 
 /// A run.
@@ -223,7 +226,10 @@ impl CompareRuns {
         };
         let mut lines = vec![format!("base  {}", run(&self.base)), format!("new   {}", run(&self.new))];
         let Some(conversations) = &self.conversations else {
-            lines.push("conversations are compared if both folders hold flows.csv:".into());
+            let folders = self.without_records.join(", ");
+            lines.push(format!(
+                "{folders}: no flows.csv, so conversations and small hosts are unknown; write it with"
+            ));
             lines.push("  replay FILE --fields handshake --flows FOLDER/flows.csv --save FOLDER".into());
             return lines;
         };
@@ -268,7 +274,7 @@ impl CompareRuns {
 const CHANGED: &str = "Changed conversations, by a factor of 2 or more";
 
 /// The heads of the columns.
-const HEAD: [&str; 6] = ["", "flows, base", "new", "bytes, base", "new", "change"];
+const HEAD: [&str; 6] = ["", "base flows", "new flows", "base bytes", "new bytes", "change"];
 
 fn with_head(title: &str, list: &[Amounts], most: usize) -> Vec<[String; 6]> {
     let mut head = HEAD.map(str::to_owned);

@@ -121,7 +121,11 @@ fn is_run(document: &Value) -> bool {
 }
 
 fn refused(path: &Path, why: &dyn std::fmt::Display) -> Failure {
-    Failure::Input(format!("{} is not a saved result that can be compared: {why}", path.display()))
+    Failure::Input(format!(
+        "{} is not a saved result that can be compared: {why}\n  \
+         save the results of two runs first, as replay CAPTURE --save FOLDER does",
+        path.display()
+    ))
 }
 
 /// Returns the file of a result, which may be given as the folder of `--save`.
@@ -136,6 +140,9 @@ fn document(path: &Path) -> Result<Value, Failure> {
     File::open(path)
         .and_then(|file| file.take(RESULT_BYTES_MAX + 1).read_to_end(&mut bytes))
         .map_err(|error| Failure::Input(format!("cannot read {}: {error}", path.display())))?;
+    if !bytes.starts_with(b"{") {
+        return Err(failed(&"it is no JSON document"));
+    }
     if bytes.len() as u64 > RESULT_BYTES_MAX {
         return Err(failed(&format!("more than {RESULT_BYTES_MAX} bytes")));
     }

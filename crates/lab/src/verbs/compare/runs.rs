@@ -25,11 +25,20 @@ type Key = [String; 4];
 /// Compares two documents of `replay`, which lie at these paths.
 pub(super) fn compare(paths: [&Path; 2], documents: [&Value; 2]) -> Result<CompareRuns, Failure> {
     let [base, new] = [0, 1].map(|i| run(paths[i], documents[i]));
-    let records = paths.map(records_beside);
-    let conversations = match records {
-        [Some(base), Some(new)] => Some(conversations([read(&base)?, read(&new)?])),
-        _ => None,
-    };
+    let mut hosts = amounts(documents, "talkers", "host");
+    let beside = paths.map(records_beside);
+    let mut without_records = Vec::new();
+    let mut records = Vec::new();
+    for (side, path) in beside.iter().enumerate() {
+        let Some(path) = path else {
+            without_records.push(paths[side].display().to_string());
+            continue;
+        };
+        let read = read(path)?;
+        read.complete(&mut hosts, side);
+        records.push(read);
+    }
+    let conversations = <[Records; 2]>::try_from(records).ok().map(conversations);
     let same_records = [0, 1].map(|i| &documents[i]["digest"]);
     Ok(CompareRuns {
         schema: "flowloom/compare-runs/1",
@@ -37,8 +46,9 @@ pub(super) fn compare(paths: [&Path; 2], documents: [&Value; 2]) -> Result<Compa
         base,
         new,
         protocols: amounts(documents, "protocols", "protocol"),
-        hosts: amounts(documents, "talkers", "host"),
+        hosts,
         conversations,
+        without_records,
     })
 }
 
@@ -99,6 +109,36 @@ struct Sum {
     amount: Amount,
     handshakes: u64,
     handshake_ns: u64,
+}
+
+impl Records {
+    /// Adds the amounts of hosts that the run does not list among its largest. If some flows belong
+    /// to no conversation, they remain unknown.
+    fn complete(&self, hosts: &mut [Amounts], side: usize) {
+        if self.beyond > 0 {
+            return;
+        }
+        let mut missing: HashMap<&str, Amount> = HashMap::new();
+        let lacking = hosts.iter_mut().filter_map(|host| host.side(side).is_none().then_some(&*host));
+        missing.extend(lacking.map(|host| (host.name.as_str(), Amount::default())));
+        for ([source, destination, ..], sum) in &self.sums {
+            let is_same = source == destination;
+            for end in [Some(source), Some(destination).filter(|_| !is_same)].into_iter().flatten() {
+                if let Some(amount) = missing.get_mut(end.as_str()) {
+                    amount.flows += sum.amount.flows;
+                    amount.packets += sum.amount.packets;
+                    amount.bytes += sum.amount.bytes;
+                }
+            }
+        }
+        let found: HashMap<String, Amount> =
+            missing.into_iter().map(|(name, amount)| (name.to_owned(), amount)).collect();
+        for host in hosts {
+            if let Some(amount) = found.get(&host.name) {
+                *host.side(side) = Some(amount.clone());
+            }
+        }
+    }
 }
 
 /// Reads records as `replay --flows` writes them.
