@@ -103,8 +103,8 @@ impl Encapsulations {
         }
     }
 
-    /// Returns summary lines, for runs without `--why`.
-    pub(crate) fn summary(&self) -> Vec<String> {
+    /// Returns summary lines. `list` names what lists all counts.
+    pub(crate) fn summary(&self, list: &str) -> Vec<String> {
         let unasked: u64 = of(&self.tunnel_not_followed, |reason| reason == "not_asked");
         let others: u64 = of(&self.tunnel_not_followed, |reason| reason != "not_asked");
         let mut parts = Vec::new();
@@ -112,7 +112,8 @@ impl Encapsulations {
             parts.push(format!("{} in tunnels (--decap follows them)", counted(unasked, "packet")));
         }
         if others > 0 {
-            parts.push(format!("{} in tunnels that cannot be followed (--why)", counted(others, "packet")));
+            parts
+                .push(format!("{} in tunnels that cannot be followed ({list})", counted(others, "packet")));
         }
         let tunnels = (!parts.is_empty()).then(|| format!("Tunnels     {}", parts.join("   ")));
         tunnels.into_iter().chain(self.length_lines()).collect()
@@ -132,8 +133,8 @@ impl Encapsulations {
         })
     }
 
-    /// Returns all counts, one per line, at most `lines_max` of each kind.
-    pub(crate) fn lines(&self, lines_max: usize) -> Vec<String> {
+    /// Returns all counts, one per line.
+    pub(crate) fn lines(&self) -> Vec<String> {
         let line = |name: &str, figures: &Figures| {
             let first: Vec<String> = figures.first_packets.iter().map(ToString::to_string).collect();
             format!(
@@ -146,11 +147,7 @@ impl Encapsulations {
         let mut section = |title: &str, entries: Vec<String>| {
             if !entries.is_empty() {
                 lines.push(title.to_owned());
-                let more = entries.len().saturating_sub(lines_max);
-                lines.extend(entries.into_iter().take(lines_max));
-                if more > 0 {
-                    lines.push(format!("            … and {more} more (--format json has all)"));
-                }
+                lines.extend(entries);
             }
         };
         section("Followed", self.followed.iter().map(|(name, figures)| line(name, figures)).collect());

@@ -69,13 +69,17 @@ impl Report for ExtractResult {
             ));
         }
         lines.push(String::new());
-        let verdict = format!(
-            "{} of {} ({}) written to {}",
-            counted(self.packets, "packet"),
-            counted(self.flows, "flow"),
-            bytes(self.bytes_captured),
-            self.output
-        );
+        let verdict = if self.packets == 0 {
+            String::from("no packet was selected")
+        } else {
+            format!(
+                "{} of {} ({}) written to {}",
+                counted(self.packets, "packet"),
+                counted(self.flows, "flow"),
+                bytes(self.bytes_captured),
+                self.output
+            )
+        };
         lines.push(match (&self.fault, self.interrupted) {
             (Some(fault), _) => format!("stopped on a fault: {fault}; {verdict}"),
             (None, true) => format!("interrupted: {verdict}"),

@@ -335,9 +335,9 @@ impl InspectResult {
             lines.push(format!("            link type {link}: {}", counted(*packets, "packet")));
         }
         if self.list_why {
-            lines.extend(self.encapsulations.lines(usize::MAX));
+            lines.extend(self.encapsulations.lines());
         } else {
-            lines.extend(self.encapsulations.summary());
+            lines.extend(self.encapsulations.summary("--why"));
         }
     }
 

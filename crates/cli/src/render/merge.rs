@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::encapsulations::Encapsulations;
 use super::reasons::NoResult;
-use super::replay::{NAMES_MAX, RecordFigures};
+use super::replay::RecordFigures;
 use super::{Report, counted, grouped};
 use crate::host::tool;
 use crate::part_file::Settings;
@@ -143,7 +143,7 @@ impl Report for MergeResult {
             ));
         }
         lines.extend(self.no_result.lines());
-        lines.extend(self.encapsulations.lines(NAMES_MAX));
+        lines.extend(self.encapsulations.summary("--format json lists them"));
         lines.push(format!("Digest      {}", self.digest));
         lines.push(String::new());
         let written = self.records.as_ref().and_then(RecordFigures::verdict);

@@ -3,14 +3,30 @@
 use std::collections::BTreeMap;
 
 use flowloom::packet::EncapsulationCounts;
-use flowloom::packet::drop_reason::DropCounts;
+use flowloom::packet::drop_reason::{DropCounts, DropReason};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::grouped;
+use super::{counted, grouped, percent, warn};
+use crate::args::Common;
 
 /// Packets by reason; reasons without packets are omitted.
 pub(crate) type ByReason = BTreeMap<&'static str, u64>;
+
+/// Warns that flows are missing because the table had no place for them.
+pub(crate) fn warn_of_full_table(counts: &NoResult, all: u64, common: &Common) {
+    if let Some(&packets) = counts.not_tracked.get(DropReason::TableFull.name()) {
+        let share = percent(packets, all);
+        let what = counted(packets, "packet");
+        warn(
+            &format!(
+                "{what} ({share}) of flows for which the table had no place are in no flow and no record\n  \
+                 end flows earlier with --timeout, or raise --memory or --flows-max"
+            ),
+            common,
+        );
+    }
+}
 
 /// Packets without a result.
 #[derive(Clone, Debug, Default, JsonSchema, Serialize)]
@@ -50,22 +66,21 @@ impl NoResult {
         format!("not tracked {}   dropped {}", total(&self.not_tracked), total(&self.dropped))
     }
 
-    /// Returns a line for each reason.
+    /// Returns a line of the reasons without a flow, and one of the reasons of losses, the most
+    /// frequent first.
     pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
-        let first = |reason: &str| {
-            let numbers: Vec<String> =
-                self.not_tracked_first.get(reason)?.iter().map(ToString::to_string).collect();
-            Some(format!("   first: packet {}", numbers.join(", ")))
-        };
-        let line = |label: &'static str, of: &ByReason| -> Vec<String> {
-            of.iter()
-                .map(|(reason, packets)| {
-                    format!("{label} {reason} {}{}", grouped(*packets), first(reason).unwrap_or_default())
-                })
-                .collect()
-        };
-        let dropped = line("Dropped    ", &self.dropped);
-        line("Not tracked", &self.not_tracked).into_iter().chain(dropped)
+        [("Not tracked", &self.not_tracked), ("Dropped    ", &self.dropped)]
+            .into_iter()
+            .filter(|(_, counts)| !counts.is_empty())
+            .map(|(label, counts)| {
+                let mut reasons: Vec<_> = counts.iter().collect();
+                reasons.sort_by_key(|(_, packets)| std::cmp::Reverse(**packets));
+                let reasons: Vec<String> = reasons
+                    .into_iter()
+                    .map(|(reason, packets)| format!("{reason} {}", grouped(*packets)))
+                    .collect();
+                format!("{label} {}", reasons.join("   "))
+            })
     }
 
     /// Returns all reasons with their packets.

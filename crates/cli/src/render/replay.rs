@@ -26,9 +26,6 @@ pub(crate) use figures::{
     TcbCacheFigures, VerifyFigures, WorkerFigures, WrittenFigures,
 };
 
-/// The most encapsulations of a kind that the text lists.
-pub(crate) const NAMES_MAX: usize = 8;
-
 /// The result of a run of the engine over captures. Numbers are in base units: packets, bytes,
 /// nanoseconds; seconds if the name states so. packets = processed + the sums of `not_tracked` and
 /// dropped always holds.
@@ -412,7 +409,7 @@ impl ReplayResult {
         for (link, packets) in &self.unsupported_links {
             lines.push(format!("            link type {link}: {}", grouped(*packets)));
         }
-        lines.extend(self.encapsulations.lines(NAMES_MAX));
+        lines.extend(self.encapsulations.summary("inspect --why lists them"));
         let back =
             format!("time goes backwards, by {:.6} s at most", self.time_backwards_ns_max as f64 / 1e9);
         let dropped = format!("fields dropped for lack of memory, which are now {NO_MEMORY}");

@@ -26,7 +26,7 @@ use crate::host::tool;
 use crate::output::{OutputFile, is_one_file};
 use crate::progress::{Progress, label};
 use crate::render::extract::ExtractResult;
-use crate::render::{print, say_error, warn, warn_of};
+use crate::render::{print, say_error, warn, warn_of, warn_of_unchanged};
 use crate::signals::stop_on_signals;
 
 use super::replay::{Selected, Selection, capture_sink, look, set_options};
@@ -112,9 +112,10 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
 /// Says that no packet belongs to a selected flow, and that an existing file is unchanged.
 fn warn_if_nothing(packets: u64, had_contents: bool, path: &Path, common: &Common) {
     if packets == 0 {
-        let rest = if had_contents { ", which is unchanged" } else { "" };
-        let text = format!("no packet was selected: none was written to {}{rest}", path.display());
-        warn(&text, common);
+        if had_contents {
+            return warn_of_unchanged("packet", path);
+        }
+        warn(&format!("no packet was selected: none was written to {}", path.display()), common);
     }
 }
 

@@ -3,7 +3,7 @@
 #[cfg(feature = "arrow")]
 mod fragments;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use flowloom::apps::accounting::Accounted;
 use flowloom::apps::{Accounting, NoState, RecordState, SaveState, TcpFlow};
@@ -18,7 +18,7 @@ use crate::part_file::{self, Header, PartFile, PartNumber, Settings};
 use crate::record_view::{FieldGroups, RecordPlan};
 use crate::render::merge::{MergeResult, PartFigures};
 use crate::render::replay::RecordFigures;
-use crate::render::{counted, print, print_aside, warn};
+use crate::render::{counted, print, print_aside, warn_of_unchanged};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Merge, common: &Common) -> Result<Status, Failure> {
@@ -184,10 +184,7 @@ fn write_flows<F: SaveState + RecordState>(
     counts.warn_of_refused(common);
     let figures = RecordFigures::new(path, merged.flows.len() as u64, counts, writer.filter_counts());
     if figures.unchanged {
-        warn(
-            &format!("no record was selected: {} is unchanged", figures.path.as_deref().unwrap_or("-")),
-            common,
-        );
+        warn_of_unchanged("record", Path::new(figures.path.as_deref().unwrap_or("-")));
     }
     Ok(figures)
 }

@@ -4,6 +4,7 @@ pub mod fit;
 pub mod save;
 
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use flowloom::traffic::capture::Notice;
@@ -134,6 +135,12 @@ pub fn warn(text: &str, common: &Common) {
     if common.quiet < 2 {
         say_as("warning:", "\u{1b}[33m", &format!(" {text}"));
     }
+}
+
+/// Warns, however quiet the command is, that a file has the contents of an earlier run.
+pub fn warn_of_unchanged(selected: &str, path: &Path) {
+    let path = path.display();
+    say_as("warning:", "\u{1b}[33m", &format!(" no {selected} was selected: {path} is unchanged"));
 }
 
 /// Prints a notice about an input. With `strict`, a notice about unusable input is an error.

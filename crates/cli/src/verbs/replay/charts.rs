@@ -30,15 +30,10 @@ pub(super) fn charts(result: &ReplayResult, looks: &[Look]) -> Vec<Named> {
     if let Some(traffic) = result.traffic.as_ref().filter(|traffic| !traffic.packets.is_empty()) {
         charts.extend(over_time(traffic));
     }
-    charts.push(("packets", ends(result)));
-    if result.workers.len() > 1 {
-        charts.push(("workers", workers(result)));
-    }
     if let Some(sums) = &result.sums {
         charts.push(("flow-sizes", flow_sizes(sums)));
         charts.extend(sums.flow_durations.as_deref().map(|them| ("flow-durations", flow_durations(them))));
     }
-    charts.extend(pace(looks).map(|chart| ("pace", chart)));
     if let Some(l7) = &result.l7 {
         let mut found: Vec<_> = l7.protocols.iter().collect();
         found.sort_by_key(|protocol| std::cmp::Reverse(protocol.flows));
@@ -50,6 +45,12 @@ pub(super) fn charts(result: &ReplayResult, looks: &[Look]) -> Vec<Named> {
         );
         charts.push(("protocols", chart.with(bars("flows", found.iter().map(|protocol| protocol.flows)))));
     }
+    // What concerns the run, not the traffic, comes last.
+    charts.push(("packets", ends(result)));
+    if result.workers.len() > 1 {
+        charts.push(("workers", workers(result)));
+    }
+    charts.extend(pace(looks).map(|chart| ("pace", chart)));
     debug_assert!(charts.iter().all(|(name, _)| NAMES.contains(name)), "names are known before a run");
     charts
 }
@@ -136,22 +137,19 @@ fn duration(ns: u64) -> String {
 /// The shares of flows and of their packets, by sizes from a power of two to the next.
 fn flow_sizes(sums: &SumFigures) -> Chart {
     let share = |part: u64, whole: u64| part as f64 * 100.0 / whole.max(1) as f64;
-    let names = sums.flow_sizes.iter().map(|size| match size.packets_from {
-        1 => String::from("1"),
-        from => format!("{}–{}", short(from), short(from - 1 + from)),
-    });
+    let names = sums.flow_sizes.iter().map(|size| short(size.packets_from));
     let shares = |name: &str, part: fn(&SizeSums) -> u64, whole| {
         Series::bars(name, sums.flow_sizes.iter().map(|size| share(part(size), whole)))
     };
-    Chart::bars("Flows by number of packets", names, Axis::linear("%"))
+    Chart::bars("Flows by number of packets, from a power of two to the next", names, Axis::linear("%"))
         .with(shares("of all flows", |size| size.flows, sums.flows))
         .with(shares("of all packets", |size| size.packets, sums.packets))
 }
 
 fn short(number: u64) -> String {
     match number {
-        0..10_000 => number.to_string(),
-        10_000..10_000_000 => format!("{}k", number / 1000),
+        0..1_000 => number.to_string(),
+        1_000..1_000_000 => format!("{}k", number / 1000),
         _ => format!("{}M", number / 1_000_000),
     }
 }

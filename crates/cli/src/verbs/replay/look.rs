@@ -17,7 +17,7 @@ use crate::exit::{Failure, check_decodable};
 use crate::progress::{Progress, label};
 use crate::record_view::FilterCounts;
 use crate::render::encapsulations::Encapsulations;
-use crate::render::reasons::NoResult;
+use crate::render::reasons::{NoResult, warn_of_full_table};
 use crate::render::{counted, warn, warn_of};
 use crate::signals::stop_on_signals;
 
@@ -76,6 +76,8 @@ pub(crate) fn look(
         let fields = counted(dropped, "field");
         warn(&format!("{fields} dropped for lack of memory: --where sees {NO_MEMORY}"), common);
     }
+    let no_result = NoResult::new(&report.dropped());
+    warn_of_full_table(&no_result, report.input.packets, common);
     for notice in source.notices() {
         warn_of(notice, arguments.strict, common);
     }
@@ -86,7 +88,7 @@ pub(crate) fn look(
     Ok(Looked {
         packets: report.input.packets,
         passed_over,
-        no_result: NoResult::new(&report.dropped()),
+        no_result,
         errors_by_flow: plan.config.decode.errors_by_flow,
         filtered: shown.view.counts(),
         first_ns: report.input.first_ns,

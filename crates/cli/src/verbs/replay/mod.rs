@@ -40,9 +40,10 @@ use crate::flow_file::{Destination, FlowWriter, Opened};
 use crate::pace::{Look, Pace};
 use crate::part_file;
 use crate::progress::{Progress, label};
+use crate::render::reasons::warn_of_full_table;
 use crate::render::replay::{RecordFigures, ReplayResult, VerifyFigures};
 use crate::render::save::save;
-use crate::render::{counted, print, print_aside, say_error, warn, warn_of};
+use crate::render::{counted, print, print_aside, say_error, warn, warn_of, warn_of_unchanged};
 
 pub(crate) use firewall::{Origin, Rules};
 pub(crate) use l7::load_patterns;
@@ -258,7 +259,7 @@ fn finish_records(
     let lost = if outcome.is_ok() { engine_lost + counts.refused } else { figures.lost };
     counts.warn_of_refused(common);
     if figures.unchanged {
-        warn(&format!("no record was selected: {} is unchanged", path.display()), common);
+        warn_of_unchanged("record", path);
     }
     let remains = file.remains().map_or(String::new(), |rest| format!("\n  {rest}"));
     let outcome = outcome.map_err(|error| {
@@ -351,6 +352,7 @@ fn status(plan: &Plan<'_>, ran: &Ran<'_>, result: &ReplayResult, common: &Common
         say_error(&format!("the result differs from the oracle's: {difference}{why}"), Status::CheckFailed);
         return Status::CheckFailed;
     }
+    warn_of_full_table(&result.no_result, result.packets, common);
     if !result.balanced {
         warn("packets and drops do not add up: this is a bug in flowloom, please report it", common);
         return Status::CheckFailed;

@@ -15,7 +15,7 @@ use crate::flow_file::{Destination, Opened};
 use crate::output::{OutputFile, is_one_file};
 use crate::output_folder::OutputFolder;
 use crate::render::save::files;
-use crate::render::warn;
+use crate::render::{warn, warn_of_unchanged};
 
 use super::charts;
 
@@ -130,7 +130,7 @@ impl Outputs {
     ) {
         let Some(path) = &arguments.write else { return };
         if self.written.as_ref().is_some_and(OutputFile::is_unchanged) {
-            warn(&format!("no packet was selected: {} is unchanged", path.display()), common);
+            warn_of_unchanged("packet", path);
             return;
         }
         let left = match self.sink.as_ref().and_then(CaptureSink::left_behind) {
