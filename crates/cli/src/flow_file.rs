@@ -188,7 +188,10 @@ impl Destination {
         let ending =
             |path: &Path| path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
         let (compression, inner) = Compression::of(path);
+        // The name that Suricata gives its log.
+        let is_eve = inner.file_name().is_some_and(|name| name == "eve.json");
         let of_ending = match ending(inner).as_deref() {
+            _ if is_eve => Some(Format::Eve),
             None | Some("csv") => Some(Format::Csv),
             Some("jsonl" | "json" | "ndjson") => Some(Format::Jsonl),
             Some("ipfix") => Some(Format::Ipfix),
@@ -281,7 +284,12 @@ fn check_arrow(path: &Path, format: Format) -> Result<(), String> {
 fn resolved(collector: &str) -> io::Result<SocketAddr> {
     let none = || io::Error::new(io::ErrorKind::NotFound, format!("'{collector}' has no address"));
     let named = |error: io::Error| {
-        io::Error::new(error.kind(), format!("'{collector}' is not a host and a port: {error}"))
+        let what = if error.kind() == io::ErrorKind::InvalidInput {
+            format!("'{collector}' is not a host and a port: write HOST:PORT, such as localhost:4739")
+        } else {
+            format!("the address of '{collector}' is not found: {error}")
+        };
+        io::Error::new(error.kind(), what)
     };
     collector.to_socket_addrs().map_err(named)?.next().ok_or_else(none)
 }

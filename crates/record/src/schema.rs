@@ -153,6 +153,9 @@ pub fn advice(name: &str, valid: &[&str]) -> String {
     format!("{meant}\n  use {}", nearest_first(name, valid))
 }
 
+/// The most names that an error lists.
+const LISTED_MAX: usize = 24;
+
 /// Names that differ by so many letters are not alike.
 const FAR: usize = 3;
 
@@ -180,7 +183,11 @@ fn distance(name: &str, other: &str) -> usize {
 pub fn nearest_first(name: &str, valid: &[&str]) -> String {
     let mut valid = valid.to_vec();
     valid.sort_by_key(|other| distance(name, other));
-    valid.join(", ")
+    let more = valid.len().saturating_sub(LISTED_MAX);
+    if more <= 1 {
+        return valid.join(", ");
+    }
+    format!("{}, or one of {more} others", valid[..LISTED_MAX].join(", "))
 }
 
 /// The values of one record, one per column of its schema, and the key of its flow.

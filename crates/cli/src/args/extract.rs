@@ -26,7 +26,7 @@ pub(crate) struct Extract {
     #[command(flatten)]
     pub(crate) input: RecordInput,
 
-    /// The pcapng file to write
+    /// The capture to write: .pcapng, or .pcap without interfaces and comments
     #[arg(short = 'o', long, value_name = "FILE", required_unless_present = "make_index")]
     pub(crate) output: Option<PathBuf>,
 
@@ -68,11 +68,13 @@ impl std::str::FromStr for FlowName {
         }
         let wrong = || {
             format!(
-                "'{text}' is not a flow: write a Community ID (1:…=), or 'tcp 10.0.0.1:40000 \
-                 192.0.2.1:443'"
+                "'{text}' is not a flow: write a Community ID (1:…=), or protocol and ends as in 'tcp \
+                 10.0.0.1:40000 192.0.2.1:443'"
             )
         };
-        let words: Vec<&str> = text.split_whitespace().collect();
+        // `top --by conversation` prints an arrow between the ends.
+        let is_arrow = |word: &&str| matches!(*word, ">" | "->" | "<->" | "→");
+        let words: Vec<&str> = text.split_whitespace().filter(|word| !is_arrow(word)).collect();
         let [protocol, one, other] = words[..] else { return Err(wrong()) };
         let protocol = match protocol {
             "tcp" => 6,
@@ -113,6 +115,7 @@ mod tests {
         );
         let ends = ["10.0.0.1:40000", "192.0.2.1:443"].map(|end| end.parse().unwrap());
         assert_eq!(of("tcp 10.0.0.1:40000 192.0.2.1:443"), Ok(FlowName::Ends(6, ends)));
+        assert_eq!(of("tcp 10.0.0.1:40000 > 192.0.2.1:443"), Ok(FlowName::Ends(6, ends)));
         assert_eq!(of("6 10.0.0.1:40000  192.0.2.1:443"), Ok(FlowName::Ends(6, ends)));
         assert!(of("udp [::1]:53 [::2]:1024").is_ok());
         for text in [

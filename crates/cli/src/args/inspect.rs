@@ -27,8 +27,8 @@ pub(crate) struct Inspect {
     #[command(flatten)]
     pub(crate) decoding: DecodingOptions,
 
-    /// Drop and count packets whose bytes equal those of a packet in the window before: N packets
-    /// with this one, as editcap -D N, or a time such as 50ms, as editcap -w
+    /// Drop and count packets whose bytes equal those of an earlier one in the window: N packets
+    /// including this one, as editcap -D N, or a time such as 50ms, as editcap -w
     #[arg(long, value_name = "WINDOW", value_parser = parse::from_str::<DedupWindow>)]
     pub(crate) dedup: Option<DedupWindow>,
 

@@ -71,8 +71,19 @@ impl Arguments {
     }
 }
 
-/// Says what to do with a file that stands where a command should, and adds the values listed in
-/// the help to an error about a missing argument.
+/// Options of other programs, and what does here what they do there.
+const ELSEWHERE: [(&str, &str); 7] = [
+    ("-r", "name the capture without an option"),
+    ("-w", "name the file with --write (replay) or -o (extract)"),
+    ("-Y", "select packets with --filter, and records with --where"),
+    ("-f", "select packets with --filter, and records with --where"),
+    ("--output", "name the file with --flows for records, or --write for packets"),
+    ("--json", "use --format json for the result, and --flows FILE.jsonl for records"),
+    ("--csv", "use --format csv for the result, and --flows FILE.csv for records"),
+];
+
+/// Says what to do with a file that stands where a command should, or with an option of another
+/// program, and adds the values listed in the help to an error about a missing argument.
 fn explained(mut error: clap::Error, command: &Command, words: &[OsString]) -> clap::Error {
     if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) =
         (error.kind(), error.get(ContextKind::InvalidSubcommand))
@@ -82,6 +93,20 @@ fn explained(mut error: clap::Error, command: &Command, words: &[OsString]) -> c
         let tips = tips.map(|(verb, what)| format!("`flowloom {verb} {word}` {what} it").into());
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips.into()));
         error.remove(ContextKind::SuggestedSubcommand);
+    }
+    if error.kind() == ErrorKind::UnknownArgument {
+        // Nobody wants to pass an option as a value.
+        error.remove(ContextKind::Suggested);
+        let known = match error.get(ContextKind::InvalidArg) {
+            Some(ContextValue::String(option)) => {
+                ELSEWHERE.iter().find(|(name, _)| option == name || option.split('=').next() == Some(name))
+            }
+            _ => None,
+        };
+        if let Some((_, tip)) = known {
+            error.remove(ContextKind::SuggestedArg);
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![(*tip).into()]));
+        }
     }
     let missing = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::Strings(missing)) if error.kind() == ErrorKind::MissingRequiredArgument => {
@@ -101,6 +126,10 @@ fn explained(mut error: clap::Error, command: &Command, words: &[OsString]) -> c
     let is_missing =
         |name: &str| missing.iter().any(|form| form.split(['<', '>', '|', ' ']).any(|part| part == name));
     let tips = verb.get_arguments().filter(|arg| is_missing(&name(arg))).filter_map(|arg| {
+        if arg.get_id() == "flows" {
+            let tip = "add --flows FILE, or --flows - for standard output: these options are about records";
+            return Some(tip.into());
+        }
         let help = arg.get_help()?;
         Some(format!("{}  {help}", name(arg)).into())
     });

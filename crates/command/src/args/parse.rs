@@ -118,7 +118,7 @@ pub fn real(text: &str) -> Result<f64, String> {
 pub fn socket(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         format!(
-            "'{text}' is not an address with a port: write 127.0.0.1:9100, or \
+            "'{text}' is not an address with a port (0 to 65535): write 127.0.0.1:9100, or \
             [::1]:9100"
         )
     })
