@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use flowloom::dpi::reference::Rescanner;
-use flowloom::dpi::{Found, Origin, Pattern, ScanState, Scanner, Transport, builtin};
+use flowloom::dpi::{MatchState, Origin, Pattern, ScanState, Scanner, Transport, builtin};
 use flowloom_measure::rows::{RatioRow, ResultRow};
 use flowloom_measure::{Rounds, Samples};
 
@@ -82,7 +82,7 @@ fn ours_whole(scanner: &Scanner, transport: Transport, bytes: &[u8], bounds: &[[
 
 fn ours_streams(scanner: &Scanner, payloads: &Payloads, out: &mut [u32]) {
     for (out, first) in out.iter_mut().zip(payloads.first.windows(2)) {
-        let (mut state, mut found) = (ScanState::default(), Found::default());
+        let (mut state, mut found) = (ScanState::default(), MatchState::default());
         for &at in pieces_of(payloads, first) {
             scanner.feed(Transport::Tcp, &mut state, &mut found, slice(&payloads.bytes, at));
         }

@@ -35,7 +35,7 @@ const FLUSH_BYTES: usize = 1 << 20;
 /// ```
 #[derive(Debug)]
 pub struct CaptureSink<W> {
-    state: State<W>,
+    state: SinkState<W>,
     /// The interface of each link type that the captures do not describe.
     links: Vec<(LinkType, usize)>,
     details: Option<Details>,
@@ -46,9 +46,9 @@ pub struct CaptureSink<W> {
 }
 
 #[derive(Debug)]
-enum State<W> {
+enum SinkState<W> {
     /// Nothing was written yet, because the first link type is not known.
-    Empty(W, Form),
+    Empty(W, SinkFormat),
     Pcapng(PcapngWriter<W>),
     Pcap(PcapWriter<W>, LinkType),
     /// Finished, or failed.
@@ -56,7 +56,7 @@ enum State<W> {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Form {
+enum SinkFormat {
     Pcap,
     Pcapng,
 }
@@ -93,17 +93,17 @@ impl<W: Write> CaptureSink<W> {
     /// Returns a sink that writes a pcapng file to `inner`. Pass a buffered writer: the sink writes
     /// three times per packet.
     pub fn new(inner: W) -> Self {
-        Self::of(inner, Form::Pcapng)
+        Self::of(inner, SinkFormat::Pcapng)
     }
 
     /// Returns a sink that writes a classic pcap file to `inner`. All packets must have one link
     /// type. Pass a buffered writer.
     pub fn pcap(inner: W) -> Self {
-        Self::of(inner, Form::Pcap)
+        Self::of(inner, SinkFormat::Pcap)
     }
 
-    fn of(inner: W, form: Form) -> Self {
-        let state = State::Empty(inner, form);
+    fn of(inner: W, form: SinkFormat) -> Self {
+        let state = SinkState::Empty(inner, form);
         let (links, details, failed) = (Vec::new(), None, None);
         Self { state, links, details, failed, writes_empty: true, unflushed_bytes: 0 }
     }
@@ -140,14 +140,14 @@ impl<W: Write> CaptureSink<W> {
 
     /// Writes the header of the file, if it is not written yet.
     fn begin(&mut self, link: LinkType) -> io::Result<()> {
-        let State::Empty(..) = &self.state else { return Ok(()) };
-        let State::Empty(inner, form) = std::mem::replace(&mut self.state, State::Closed) else {
+        let SinkState::Empty(..) = &self.state else { return Ok(()) };
+        let SinkState::Empty(inner, form) = std::mem::replace(&mut self.state, SinkState::Closed) else {
             return Ok(());
         };
-        if let Form::Pcap = form {
+        if let SinkFormat::Pcap = form {
             // Some readers interpret a snaplen of 0 as empty packets.
             let options = PcapOptions { link, snaplen_bytes: u32::MAX >> 1, ..PcapOptions::default() };
-            self.state = State::Pcap(PcapWriter::new(inner, options)?, link);
+            self.state = SinkState::Pcap(PcapWriter::new(inner, options)?, link);
             return Ok(());
         }
         let (mut section, mut interfaces) = (Vec::new(), Vec::new());
@@ -163,7 +163,7 @@ impl<W: Write> CaptureSink<W> {
             interfaces.push(plain(link));
             self.links.push((link, 0));
         }
-        self.state = State::Pcapng(PcapngWriter::with_section(inner, &section, interfaces)?);
+        self.state = SinkState::Pcapng(PcapngWriter::with_section(inner, &section, interfaces)?);
         Ok(())
     }
 
@@ -172,11 +172,11 @@ impl<W: Write> CaptureSink<W> {
         let (link, time_ns, wire_bytes, bytes) =
             (packet.link, packet.time_ns, packet.wire_bytes, packet.bytes);
         let writer = match &mut self.state {
-            State::Pcapng(writer) => writer,
-            State::Pcap(writer, first) if *first == link => {
+            SinkState::Pcapng(writer) => writer,
+            SinkState::Pcap(writer, first) if *first == link => {
                 return writer.write(time_ns, wire_bytes, bytes);
             }
-            State::Pcap(_, first) => {
+            SinkState::Pcap(_, first) => {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidInput,
                     format!(
@@ -188,7 +188,9 @@ impl<W: Write> CaptureSink<W> {
                     ),
                 ));
             }
-            State::Empty(..) | State::Closed => return Err(io::Error::other("the file is finished")),
+            SinkState::Empty(..) | SinkState::Closed => {
+                return Err(io::Error::other("the file is finished"));
+            }
         };
         let mut found = None;
         if let Some(details) = self.details.as_mut().filter(|_| self.failed.is_none()) {
@@ -213,13 +215,13 @@ impl<W: Write> CaptureSink<W> {
     }
 
     fn end(&mut self) -> io::Result<()> {
-        if !self.writes_empty && matches!(self.state, State::Empty(..)) {
-            self.state = State::Closed;
+        if !self.writes_empty && matches!(self.state, SinkState::Empty(..)) {
+            self.state = SinkState::Closed;
             return Ok(());
         }
         // A file without packets gets an Ethernet interface, so that readers accept it.
         self.begin(LinkType::ETHERNET)?;
-        if let (State::Pcapng(writer), Some(details)) = (&mut self.state, &mut self.details) {
+        if let (SinkState::Pcapng(writer), Some(details)) = (&mut self.state, &mut self.details) {
             if self.failed.is_none()
                 && let Err(error) = details.reader.finish(&*details.is_stopped)
             {
@@ -227,10 +229,10 @@ impl<W: Write> CaptureSink<W> {
             }
             details.write_news(writer)?;
         }
-        match std::mem::replace(&mut self.state, State::Closed) {
-            State::Pcapng(writer) => writer.finish().map(|_| ()),
-            State::Pcap(writer, _) => writer.finish().map(|_| ()),
-            State::Empty(..) | State::Closed => Ok(()),
+        match std::mem::replace(&mut self.state, SinkState::Closed) {
+            SinkState::Pcapng(writer) => writer.finish().map(|_| ()),
+            SinkState::Pcap(writer, _) => writer.finish().map(|_| ()),
+            SinkState::Empty(..) | SinkState::Closed => Ok(()),
         }
     }
 }
@@ -261,9 +263,9 @@ impl<W: Write> PacketSink for CaptureSink<W> {
     fn flush(&mut self) -> Result<(), SinkError> {
         self.unflushed_bytes = 0;
         let flushed = match &mut self.state {
-            State::Pcapng(writer) => writer.flush(),
-            State::Pcap(writer, _) => writer.flush(),
-            State::Empty(..) | State::Closed => Ok(()),
+            SinkState::Pcapng(writer) => writer.flush(),
+            SinkState::Pcap(writer, _) => writer.flush(),
+            SinkState::Empty(..) | SinkState::Closed => Ok(()),
         };
         flushed.map_err(|error| SinkError(Box::new(error)))
     }
@@ -273,7 +275,7 @@ impl<W: Write> PacketSink for CaptureSink<W> {
     fn finish(&mut self) -> Result<(), SinkError> {
         let ended = self.end();
         if ended.is_err() {
-            self.state = State::Closed;
+            self.state = SinkState::Closed;
         }
         ended.map_err(|error| SinkError(Box::new(error)))
     }

@@ -129,7 +129,7 @@ impl Format {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum Endpoint {
     File(PathBuf, Compression),
     StandardOutput,
     Udp(String),
@@ -139,7 +139,7 @@ enum Place {
 /// A destination of records and their format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Destination {
-    place: Place,
+    place: Endpoint,
     pub(crate) format: Format,
 }
 
@@ -154,9 +154,9 @@ impl Destination {
         let shown = path.display();
         if let Some((scheme, collector)) = path.to_str().and_then(|text| text.split_once("://")) {
             let (place, of_scheme) = match scheme {
-                "ipfix" | "ipfix+udp" => (Place::Udp(collector.into()), Format::Ipfix),
-                "ipfix+tcp" => (Place::Tcp(collector.into()), Format::Ipfix),
-                "netflow9" => (Place::Udp(collector.into()), Format::Netflow9),
+                "ipfix" | "ipfix+udp" => (Endpoint::Udp(collector.into()), Format::Ipfix),
+                "ipfix+tcp" => (Endpoint::Tcp(collector.into()), Format::Ipfix),
+                "netflow9" => (Endpoint::Udp(collector.into()), Format::Netflow9),
                 _ => {
                     return Err(format!(
                         "--flows {shown}: unknown collector '{scheme}'\n  use ipfix://HOST:PORT, \
@@ -183,7 +183,7 @@ impl Destination {
         if path.as_os_str() == "-" {
             let format = format.unwrap_or(Format::Csv);
             check_arrow(path, format)?;
-            return Ok(Self { place: Place::StandardOutput, format });
+            return Ok(Self { place: Endpoint::StandardOutput, format });
         }
         let ending =
             |path: &Path| path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
@@ -221,12 +221,12 @@ impl Destination {
             ));
         }
         check_arrow(path, format)?;
-        Ok(Self { place: Place::File(path.to_path_buf(), compression), format })
+        Ok(Self { place: Endpoint::File(path.to_path_buf(), compression), format })
     }
 
     /// Returns whether records go to standard output.
     pub(crate) fn is_standard_output(&self) -> bool {
-        self.place == Place::StandardOutput
+        self.place == Endpoint::StandardOutput
     }
 
     /// Opens the destination.
@@ -251,20 +251,20 @@ impl Destination {
     fn open_as(self, is_whole: bool) -> io::Result<Opened> {
         let mut counters = None;
         let out = match self.place {
-            Place::File(path, compression) => {
+            Endpoint::File(path, compression) => {
                 let open = if is_whole { OutputFile::open_whole } else { OutputFile::open };
                 Raw::File(open(&path)?, compression)
             }
-            Place::StandardOutput => {
+            Endpoint::StandardOutput => {
                 closed_output::check()?;
                 Raw::Other(Box::new(io::stdout()))
             }
-            Place::Udp(collector) => {
+            Endpoint::Udp(collector) => {
                 let udp = UdpCollector::connect(resolved(&collector)?, UdpOptions::default())?;
                 counters = Some(udp.counters());
                 Raw::Udp(udp)
             }
-            Place::Tcp(collector) => Raw::Other(Box::new(TcpCollector::connect(resolved(&collector)?)?)),
+            Endpoint::Tcp(collector) => Raw::Other(Box::new(TcpCollector::connect(resolved(&collector)?)?)),
         };
         Ok(Opened { out, format: self.format, counters })
     }

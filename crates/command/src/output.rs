@@ -45,11 +45,11 @@ struct OpenFile {
     /// No file of this name existed.
     is_new: bool,
     is_regular: bool,
-    state: Mutex<State>,
+    state: Mutex<OutputState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct OutputState {
     /// The path of the data until they are complete.
     partial: Option<PathBuf>,
     is_begun: bool,
@@ -126,7 +126,7 @@ impl OutputFile {
                 (_, _) => std::path::absolute(path)?,
             },
         };
-        let state = State {
+        let state = OutputState {
             partial,
             is_begun: false,
             is_closed: false,
@@ -225,12 +225,12 @@ impl OutputFile {
 }
 
 impl OpenFile {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, OutputState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes the old contents of the file.
-    fn begin(&self, state: &mut State) -> io::Result<()> {
+    fn begin(&self, state: &mut OutputState) -> io::Result<()> {
         if state.is_closed {
             return Err(closed());
         }
@@ -248,7 +248,7 @@ impl OpenFile {
         Ok(())
     }
 
-    fn cut(&self, state: &mut State, position: u64) -> io::Result<()> {
+    fn cut(&self, state: &mut OutputState, position: u64) -> io::Result<()> {
         self.file.set_len(position)?;
         (&self.file).seek(SeekFrom::Start(position))?;
         state.position = position;
@@ -256,7 +256,7 @@ impl OpenFile {
     }
 
     /// Ends writing after an error, and cuts the file after its last whole record.
-    fn close(&self, state: &mut State) {
+    fn close(&self, state: &mut OutputState) {
         state.is_closed = true;
         state.records_after = 0;
         if state.is_begun
@@ -270,14 +270,14 @@ impl OpenFile {
         }
     }
 
-    fn put_in_place(&self, state: &mut State) -> io::Result<()> {
+    fn put_in_place(&self, state: &mut OutputState) -> io::Result<()> {
         let Some(partial) = &state.partial else { return Ok(()) };
         fs::rename(partial, &self.target)?;
         state.partial = None;
         Ok(())
     }
 
-    fn remains(&self, state: &State) -> String {
+    fn remains(&self, state: &OutputState) -> String {
         match (&state.partial, self.is_new, state.is_begun, self.is_regular) {
             (Some(_), false, _, _) => String::from("the earlier file is unchanged"),
             (Some(_), true, _, _) => String::from("no file was created"),
@@ -299,7 +299,7 @@ impl OpenFile {
     }
 
     /// Removes what this run has created and not written.
-    fn remove_unused(&self, state: &mut State) {
+    fn remove_unused(&self, state: &mut OutputState) {
         // A file that remains is harmless.
         if let Some(partial) = state.partial.take() {
             let _ = fs::remove_file(partial);

@@ -94,19 +94,19 @@ pub(crate) struct Payload<'a> {
 
 /// Result of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Truth {
     Holds,
     Fails,
     /// The result depends on missing bytes.
     Unknown,
 }
 
-use Verdict::{Fails, Holds, Unknown};
+use Truth::{Fails, Holds, Unknown};
 
 impl Condition {
     /// Checks the condition. For a datagram that the capture has truncated, a condition holds
     /// unless the captured bytes contradict it.
-    pub(crate) fn check(&self, payload: &Payload<'_>, usual_port: bool) -> Verdict {
+    pub(crate) fn check(&self, payload: &Payload<'_>, usual_port: bool) -> Truth {
         let verdict = match *self {
             Self::UsualPort => return if usual_port { Holds } else { Fails },
             Self::Length(size) => length(size, payload),
@@ -149,7 +149,7 @@ impl Condition {
 
 impl Payload<'_> {
     /// Returns the result for a field that ends at offset `end`, after the last known byte.
-    fn missing(&self, end: u64) -> Verdict {
+    fn missing(&self, end: u64) -> Truth {
         if self.stream || end <= self.total_bytes { Unknown } else { Fails }
     }
 }
@@ -166,7 +166,7 @@ impl Size {
     }
 
     /// Returns the size of the record at offset `from`.
-    fn read(self, from: usize, payload: &Payload<'_>) -> Result<u64, Verdict> {
+    fn read(self, from: usize, payload: &Payload<'_>) -> Result<u64, Truth> {
         let begin = from + usize::from(self.at);
         let number = |begin: usize, bytes: u8, little: bool| {
             let end = begin + usize::from(bytes);
@@ -193,7 +193,7 @@ impl Size {
     }
 }
 
-fn length(size: Size, payload: &Payload<'_>) -> Verdict {
+fn length(size: Size, payload: &Payload<'_>) -> Truth {
     match size.read(0, payload) {
         Ok(size) if payload.stream => {
             if size <= payload.total_bytes {
@@ -208,7 +208,7 @@ fn length(size: Size, payload: &Payload<'_>) -> Verdict {
     }
 }
 
-fn records(from: usize, size: Size, payload: &Payload<'_>) -> Verdict {
+fn records(from: usize, size: Size, payload: &Payload<'_>) -> Truth {
     let mut at = from as u64;
     if at > payload.total_bytes {
         return payload.missing(at);

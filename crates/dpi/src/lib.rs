@@ -64,7 +64,7 @@ pub use compile::{Budget, GROUPS_MAX, PATTERNS_MAX, REGEX_BYTES_MAX};
 pub use error::BuildError;
 pub use image::ImageError;
 pub use pattern::{Dialect, Expression, Match, Origin, Pattern, PatternId, Role, Transport, Transports};
-pub use scanner::{Found, Outcome, ScanState, Scanner, Size};
+pub use scanner::{MatchState, Outcome, ScanState, Scanner, Size};
 pub use signature::EXPRESSIONS_MAX;
 
 #[cfg(doctest)]

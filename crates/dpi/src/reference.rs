@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use regex_automata::{Input, meta};
 
 use crate::compile;
-use crate::condition::{HEAD_BYTES, Payload, Verdict};
+use crate::condition::{HEAD_BYTES, Payload, Truth};
 use crate::error::BuildError;
 use crate::pattern::{Dialect, Match, Origin, Pattern, Transport, Transports};
 use crate::signature::{Rule, signatures};
@@ -88,7 +88,7 @@ impl Rescanner {
             transports.has(transport) && regex.is_match(Input::new(text))
         };
         let first = self.list.iter().find(|(transports, dialect, regex, rule)| {
-            rule.check(&payload, origin) == Verdict::Holds && matches(*transports, *dialect, regex)
+            rule.check(&payload, origin) == Truth::Holds && matches(*transports, *dialect, regex)
         });
         first.map(|(.., rule)| rule.found)
     }

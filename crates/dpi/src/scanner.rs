@@ -3,7 +3,7 @@
 
 use crate::builtin::IMAGE as BUILTIN_IMAGE;
 use crate::compile::{self, Budget, Checked, GROUPS_MAX, PATTERNS_MAX, Spent};
-use crate::condition::{HEAD_BYTES, Payload, Verdict};
+use crate::condition::{HEAD_BYTES, Payload, Truth};
 use crate::error::BuildError;
 use crate::image::{self, ImageError};
 use crate::pattern::{Match, Origin, Pattern, PatternId, Transport};
@@ -55,9 +55,9 @@ impl ScanState {
 
 /// The result of the pieces of one packet so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found(u16);
+pub struct MatchState(u16);
 
-impl Default for Found {
+impl Default for MatchState {
     fn default() -> Self {
         Self(NONE)
     }
@@ -248,7 +248,7 @@ impl Scanner {
     /// such a state is in range, the answer is meaningless.
     #[inline]
     pub fn scan(&self, transport: Transport, state: &mut ScanState, bytes: &[u8]) -> Outcome {
-        let mut found = Found::default();
+        let mut found = MatchState::default();
         self.feed(transport, state, &mut found, bytes);
         self.outcome(transport, state, found, Origin::UNKNOWN, 0)
     }
@@ -260,7 +260,7 @@ impl Scanner {
     ///
     /// Panics in the same cases as [`scan`](Self::scan).
     #[inline]
-    pub fn feed(&self, transport: Transport, state: &mut ScanState, found: &mut Found, bytes: &[u8]) {
+    pub fn feed(&self, transport: Transport, state: &mut ScanState, found: &mut MatchState, bytes: &[u8]) {
         state.count(bytes);
         for (table, at) in self.groups[transport as usize].iter().zip(&mut state.groups) {
             if table.first < found.0 {
@@ -281,7 +281,7 @@ impl Scanner {
         &self,
         transport: Transport,
         state: &ScanState,
-        found: Found,
+        found: MatchState,
         origin: Origin,
         missing_bytes: u32,
     ) -> Outcome {
@@ -321,12 +321,12 @@ impl Scanner {
         for list in candidates {
             for &id in list.iter().take_while(|&&id| id < best) {
                 match self.rules[usize::from(id)].check(payload, origin) {
-                    Verdict::Holds => {
+                    Truth::Holds => {
                         best = id;
                         break;
                     }
-                    Verdict::Fails => {}
-                    Verdict::Unknown => waits = true,
+                    Truth::Fails => {}
+                    Truth::Unknown => waits = true,
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! The signatures that the automata search for: expressions of a pattern that have the same
 //! requirements.
 
-use crate::condition::{Condition, HEAD_BYTES, Payload, Verdict};
+use crate::condition::{Condition, HEAD_BYTES, Payload, Truth};
 use crate::error::BuildError;
 use crate::pattern::{
     Dialect, Expression, Match, Origin, Pattern, PatternId, Role, Transports, joined, syntax_of,
@@ -39,20 +39,20 @@ impl Rule {
     }
 
     /// Returns whether all requirements in addition to the expression hold.
-    pub(crate) fn check(&self, payload: &Payload<'_>, origin: Origin) -> Verdict {
+    pub(crate) fn check(&self, payload: &Payload<'_>, origin: Origin) -> Truth {
         if let (Some(expected), Some(sender)) = (self.sender, origin.sender)
             && expected != sender
         {
-            return Verdict::Fails;
+            return Truth::Fails;
         }
         let usual_port =
             || origin.ports.is_some_and(|ports| ports.iter().any(|port| self.ports.contains(port)));
-        let mut all = Verdict::Holds;
+        let mut all = Truth::Holds;
         for condition in &self.conditions {
             match condition.check(payload, usual_port()) {
-                Verdict::Holds => {}
-                Verdict::Fails => return Verdict::Fails,
-                Verdict::Unknown => all = Verdict::Unknown,
+                Truth::Holds => {}
+                Truth::Fails => return Truth::Fails,
+                Truth::Unknown => all = Truth::Unknown,
             }
         }
         all

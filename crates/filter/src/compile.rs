@@ -7,7 +7,7 @@ use flowloom_packet::LinkType;
 
 use crate::FilterError;
 use crate::program::{Base, Node, Value};
-use crate::syntax::{Arith, Expr, Kind, NumberOf, Primitive, Protocol, Relation, Way};
+use crate::syntax::{Arith, Expr, NumberOf, Primitive, PrimitiveTest, Protocol, Relation, Way};
 
 const IP: u16 = 0x0800;
 const IP6: u16 = 0x86DD;
@@ -190,12 +190,12 @@ impl Compiler {
     fn primitive(&mut self, primitive: &Primitive) -> Result<Node, FilterError> {
         let at = primitive.at;
         Ok(match primitive.kind {
-            Kind::Protocol(protocol) => self.protocol(protocol),
-            Kind::Number(NumberOf::Ether, number) => self.follows(number as u16),
-            Kind::Number(NumberOf::Ip, number) => self.ip_protocol(number),
-            Kind::Number(NumberOf::Ip6, number) => self.ip6_protocol(number),
-            Kind::Number(NumberOf::Either, number) => self.either_protocol(number),
-            Kind::V4 { protocol, way, address, mask } => {
+            PrimitiveTest::Protocol(protocol) => self.protocol(protocol),
+            PrimitiveTest::Number(NumberOf::Ether, number) => self.follows(number as u16),
+            PrimitiveTest::Number(NumberOf::Ip, number) => self.ip_protocol(number),
+            PrimitiveTest::Number(NumberOf::Ip6, number) => self.ip6_protocol(number),
+            PrimitiveTest::Number(NumberOf::Either, number) => self.either_protocol(number),
+            PrimitiveTest::V4 { protocol, way, address, mask } => {
                 let of = |compiler: &Self, ether_type, source, destination| {
                     let one = |offset| masked(compiler.payload(offset), 4, mask, address);
                     and(compiler.follows(ether_type), by_way(way, one(source), one(destination)))
@@ -207,11 +207,11 @@ impl Compiler {
                     _ => or(of(self, IP, 12, 16), or(of(self, ARP, 14, 24), of(self, RARP, 14, 24))),
                 }
             }
-            Kind::V6 { way, address, bits } => {
+            PrimitiveTest::V6 { way, address, bits } => {
                 let one = |offset| self.v6(offset, address.to_bits(), bits);
                 and(self.follows(IP6), by_way(way, one(8), one(24)))
             }
-            Kind::Mac { way, address } => {
+            PrimitiveTest::Mac { way, address } => {
                 self.needs_ethernet(at, "a MAC address")?;
                 let one = |offset| {
                     let ([high, low], rest) = ([address[0], address[1]], &address[2..]);
@@ -221,16 +221,16 @@ impl Compiler {
                 };
                 by_way(way, one(6), one(0))
             }
-            Kind::Ports { protocol, way, first, last } => self.ports(protocol, way, first, last),
-            Kind::EtherMulticast => {
+            PrimitiveTest::Ports { protocol, way, first, last } => self.ports(protocol, way, first, last),
+            PrimitiveTest::EtherMulticast => {
                 self.needs_ethernet(at, "'multicast'")?;
                 masked(Base::Packet(0), 1, 1, 1)
             }
-            Kind::EtherBroadcast => {
+            PrimitiveTest::EtherBroadcast => {
                 self.needs_ethernet(at, "'broadcast'")?;
                 and(equals(Base::Packet(2), 4, u32::MAX), equals(Base::Packet(0), 2, 0xFFFF))
             }
-            Kind::IpMulticast => {
+            PrimitiveTest::IpMulticast => {
                 let base = self.payload(16);
                 let class_d = Node::Compare {
                     base,
@@ -241,18 +241,18 @@ impl Compiler {
                 };
                 and(self.follows(IP), class_d)
             }
-            Kind::Ip6Multicast => and(self.follows(IP6), equals(self.payload(24), 1, 255)),
-            Kind::Length { at_most, bytes } => {
+            PrimitiveTest::Ip6Multicast => and(self.follows(IP6), equals(self.payload(24), 1, 255)),
+            PrimitiveTest::Length { at_most, bytes } => {
                 let relation = if at_most { Relation::AtMost } else { Relation::AtLeast };
                 Node::Relation(Value::Length, relation, Value::Number(bytes))
             }
-            Kind::Vlan(number) => self.vlan(number, at)?,
-            Kind::Mpls(label) => self.mpls(label, at)?,
-            Kind::PppoeDiscovery => {
+            PrimitiveTest::Vlan(number) => self.vlan(number, at)?,
+            PrimitiveTest::Mpls(label) => self.mpls(label, at)?,
+            PrimitiveTest::PppoeDiscovery => {
                 self.needs_ethernet(at, "'pppoed'")?;
                 self.follows(0x8863)
             }
-            Kind::PppoeSession(session) => {
+            PrimitiveTest::PppoeSession(session) => {
                 self.needs_ethernet(at, "'pppoes'")?;
                 let mut node = self.follows(0x8864);
                 if let Some(session) = session {
@@ -263,7 +263,7 @@ impl Compiler {
                 self.payload_at += 8;
                 node
             }
-            Kind::Outbound(outbound) => {
+            PrimitiveTest::Outbound(outbound) => {
                 let sent = match self.link {
                     LinkType::LINUX_SLL => equals(Base::Packet(0), 2, 4),
                     LinkType(276) => equals(Base::Packet(10), 1, 4),

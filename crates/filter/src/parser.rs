@@ -9,7 +9,9 @@ use std::net::Ipv4Addr;
 use crate::FilterError;
 use crate::lexer::{Spanned, Token, number, tokens};
 use crate::names;
-use crate::syntax::{Arith, Expr, Join, Kind, NumberOf, Operator, Primitive, Protocol, Relation, Way};
+use crate::syntax::{
+    Arith, Expr, Join, NumberOf, Operator, Primitive, PrimitiveTest, Protocol, Relation, Way,
+};
 
 /// Maximum nesting of brackets and `not`.
 const DEPTH_MAX: usize = 100;
@@ -341,7 +343,7 @@ impl Parser {
                     self.error("expected 'host', 'proto', 'src', 'dst', 'broadcast' or 'multicast'")
                 );
             }
-            return Ok(Expr::Primitive(Primitive { kind: Kind::Protocol(protocol), at }));
+            return Ok(Expr::Primitive(Primitive { kind: PrimitiveTest::Protocol(protocol), at }));
         }
         if qualifiers.protocol.is_none() && qualifiers.way.is_none() && qualifiers.of.is_none() {
             let word = self.word().unwrap_or_default().to_owned();
@@ -424,7 +426,7 @@ impl Parser {
     }
 
     /// Parses a primitive without qualifiers.
-    fn simple(&mut self) -> Result<Option<Kind>, FilterError> {
+    fn simple(&mut self) -> Result<Option<PrimitiveTest>, FilterError> {
         let Some(word) = self.word().map(str::to_owned) else { return Ok(None) };
         let begin = self.next;
         self.next += 1;
@@ -432,18 +434,18 @@ impl Parser {
             "less" | "greater" => match self.peek() {
                 Some(&Token::Number(bytes)) => {
                     self.next += 1;
-                    Kind::Length { at_most: word == "less", bytes }
+                    PrimitiveTest::Length { at_most: word == "less", bytes }
                 }
                 _ => return Err(self.error("expected a number of bytes")),
             },
-            "broadcast" => Kind::EtherBroadcast,
-            "multicast" => Kind::EtherMulticast,
-            "vlan" => Kind::Vlan(self.optional_number(4095, "a VLAN number")?),
-            "mpls" => Kind::Mpls(self.optional_number(0xF_FFFF, "an MPLS label")?),
-            "pppoed" => Kind::PppoeDiscovery,
-            "pppoes" => Kind::PppoeSession(self.optional_number(0xFFFF, "a PPPoE session")?),
-            "inbound" => Kind::Outbound(false),
-            "outbound" => Kind::Outbound(true),
+            "broadcast" => PrimitiveTest::EtherBroadcast,
+            "multicast" => PrimitiveTest::EtherMulticast,
+            "vlan" => PrimitiveTest::Vlan(self.optional_number(4095, "a VLAN number")?),
+            "mpls" => PrimitiveTest::Mpls(self.optional_number(0xF_FFFF, "an MPLS label")?),
+            "pppoed" => PrimitiveTest::PppoeDiscovery,
+            "pppoes" => PrimitiveTest::PppoeSession(self.optional_number(0xFFFF, "a PPPoE session")?),
+            "inbound" => PrimitiveTest::Outbound(false),
+            "outbound" => PrimitiveTest::Outbound(true),
             _ => {
                 self.next = begin;
                 return Ok(None);
@@ -452,12 +454,12 @@ impl Parser {
     }
 
     /// Parses what follows a protocol without an identifier: `ether multicast`, `ip multicast`.
-    fn of_protocol(&mut self, protocol: Protocol) -> Option<Kind> {
+    fn of_protocol(&mut self, protocol: Protocol) -> Option<PrimitiveTest> {
         let kind = match (protocol, self.word()?) {
-            (Protocol::Ether, "multicast") => Kind::EtherMulticast,
-            (Protocol::Ether, "broadcast") => Kind::EtherBroadcast,
-            (Protocol::Ip, "multicast") => Kind::IpMulticast,
-            (Protocol::Ip6, "multicast") => Kind::Ip6Multicast,
+            (Protocol::Ether, "multicast") => PrimitiveTest::EtherMulticast,
+            (Protocol::Ether, "broadcast") => PrimitiveTest::EtherBroadcast,
+            (Protocol::Ip, "multicast") => PrimitiveTest::IpMulticast,
+            (Protocol::Ip6, "multicast") => PrimitiveTest::Ip6Multicast,
             _ => return None,
         };
         self.next += 1;
@@ -508,7 +510,7 @@ impl Parser {
         if self.takes_symbol("-") { Ok((first, self.port()?)) } else { Ok((first, first)) }
     }
 
-    fn protocol_number(&mut self, qualifiers: Qualifiers) -> Result<Kind, FilterError> {
+    fn protocol_number(&mut self, qualifiers: Qualifiers) -> Result<PrimitiveTest, FilterError> {
         let of = match qualifiers.protocol {
             None => NumberOf::Either,
             Some(Protocol::Ether) => NumberOf::Ether,
@@ -527,10 +529,10 @@ impl Parser {
         let number =
             number.ok_or_else(|| self.error("expected a protocol's number, or its name after a '\\'"))?;
         self.next += 1;
-        Ok(Kind::Number(of, number))
+        Ok(PrimitiveTest::Number(of, number))
     }
 
-    fn address(&mut self, qualifiers: Qualifiers, is_net: bool) -> Result<Kind, FilterError> {
+    fn address(&mut self, qualifiers: Qualifiers, is_net: bool) -> Result<PrimitiveTest, FilterError> {
         let way = qualifiers.way.unwrap_or(Way::Either);
         let protocol = qualifiers.protocol;
         let token = self.peek().cloned();
@@ -540,7 +542,7 @@ impl Parser {
                     return Err(self.error("a MAC address needs 'ether host'"));
                 }
                 self.next += 1;
-                return Ok(Kind::Mac { way, address });
+                return Ok(PrimitiveTest::Mac { way, address });
             }
             Some(Token::V6(address)) => {
                 if !matches!(protocol, None | Some(Protocol::Ip6)) {
@@ -552,7 +554,7 @@ impl Parser {
                 if address.to_bits() & !mask != 0 {
                     return Err(self.error("the address has bits outside its network"));
                 }
-                return Ok(Kind::V6 { way, address, bits: bits as u8 });
+                return Ok(PrimitiveTest::V6 { way, address, bits: bits as u8 });
             }
             Some(Token::V4 { address, bytes }) => (address, u32::from(bytes) * 8),
             // A single number is the first byte of a network, or a whole address.
@@ -592,7 +594,7 @@ impl Parser {
             let (address, mask) = (Ipv4Addr::from_bits(address), Ipv4Addr::from_bits(mask));
             return Err(self.error(&format!("{address} has bits outside its network with the mask {mask}")));
         }
-        Ok(Kind::V4 { protocol, way, address, mask })
+        Ok(PrimitiveTest::V4 { protocol, way, address, mask })
     }
 
     fn prefix_bits(&mut self, max: u32) -> Result<Option<u32>, FilterError> {
@@ -614,7 +616,7 @@ fn of_text(text: &str) -> Option<u16> {
         .or_else(|| number(text).and_then(|number| u16::try_from(number).ok()))
 }
 
-fn ports(qualifiers: Qualifiers, first: u16, last: u16, at: usize) -> Result<Kind, FilterError> {
+fn ports(qualifiers: Qualifiers, first: u16, last: u16, at: usize) -> Result<PrimitiveTest, FilterError> {
     let protocol = match qualifiers.protocol {
         None => None,
         Some(protocol) => Some(protocol.transport().ok_or_else(|| {
@@ -622,7 +624,7 @@ fn ports(qualifiers: Qualifiers, first: u16, last: u16, at: usize) -> Result<Kin
         })?),
     };
     let way = qualifiers.way.unwrap_or(Way::Either);
-    Ok(Kind::Ports { protocol, way, first: first.min(last), last: first.max(last) })
+    Ok(PrimitiveTest::Ports { protocol, way, first: first.min(last), last: first.max(last) })
 }
 
 /// Returns what a field of Wireshark's display filters is here.

@@ -24,13 +24,13 @@ pub(crate) enum Join {
 /// A primitive and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Primitive {
-    pub(crate) kind: Kind,
+    pub(crate) kind: PrimitiveTest,
     pub(crate) at: usize,
 }
 
 /// The test of a primitive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PrimitiveTest {
     /// A protocol by its name.
     Protocol(Protocol),
     /// `ether proto`, `ip proto`, `ip6 proto`, `proto`.

@@ -64,14 +64,14 @@ impl Default for PacketOptions {
 
 /// The location of a received frame.
 #[derive(Debug)]
-enum Place {
+enum FrameLocation {
     Slot(Slot, usize, usize),
     Copied(usize, usize),
 }
 
 #[derive(Debug)]
 struct Held {
-    place: Place,
+    place: FrameLocation,
     wire_bytes: u32,
     time_ns: u64,
     offload: Offload,
@@ -243,7 +243,7 @@ impl PacketPort {
         let held = |place| Some(Held { place, wire_bytes, time_ns: slot.time_ns, offload });
         if slot.status & COPY != 0 {
             let place = self.receive_copy(tag)?;
-            let is_whole = matches!(place, Place::Copied(_, bytes) if bytes >= wire_bytes as usize);
+            let is_whole = matches!(place, FrameLocation::Copied(_, bytes) if bytes >= wire_bytes as usize);
             return if is_whole { held(place) } else { None };
         }
         if slot.captured < slot.length {
@@ -261,12 +261,12 @@ impl PacketPort {
             frame.copy_within(TAG_BYTES..TAG_BYTES + TAG_AT, 0);
             frame[TAG_AT..TAG_AT + TAG_BYTES].copy_from_slice(&tag);
         }
-        held(Place::Slot(slot, start, captured))
+        held(FrameLocation::Slot(slot, start, captured))
     }
 
     /// Receives the next frame that did not fit a slot.
-    fn receive_copy(&mut self, tag: Option<[u8; TAG_BYTES]>) -> Option<Place> {
-        let index = self.held.iter().filter(|held| matches!(held.place, Place::Copied(..))).count();
+    fn receive_copy(&mut self, tag: Option<[u8; TAG_BYTES]>) -> Option<FrameLocation> {
+        let index = self.held.iter().filter(|held| matches!(held.place, FrameLocation::Copied(..))).count();
         if self.copied.len() == index {
             self.copied.push(vec![0; FRAME_BYTES_MAX]);
         }
@@ -278,7 +278,7 @@ impl PacketPort {
         let mut parts = [&mut header[..], addresses, rest].map(IoSliceMut::new);
         let read = rustix::io::readv(&self.socket, &mut parts).ok()?;
         let bytes = read.checked_sub(Offload::BYTES + TAG_AT)? + TAG_AT + place.len();
-        Some(Place::Copied(index, bytes))
+        Some(FrameLocation::Copied(index, bytes))
     }
 }
 
@@ -298,8 +298,8 @@ impl Port for PacketPort {
     fn frame(&self, index: usize) -> PortFrame<'_> {
         let held = &self.held[index];
         let bytes = match &held.place {
-            Place::Slot(slot, start, bytes) => self.ring.bytes(slot, *start, *bytes),
-            Place::Copied(index, bytes) => &self.copied[*index][..*bytes],
+            FrameLocation::Slot(slot, start, bytes) => self.ring.bytes(slot, *start, *bytes),
+            FrameLocation::Copied(index, bytes) => &self.copied[*index][..*bytes],
         };
         PortFrame { bytes, wire_bytes: held.wire_bytes, time_ns: held.time_ns, offload: held.offload }
     }

@@ -12,7 +12,7 @@ pub(crate) const IDLE_TIMEOUT_S: u64 = 60;
 
 /// The counts of one direction.
 #[derive(Clone, Debug, Default)]
-struct Side {
+struct DirectionAnswers {
     packets: u64,
     wire_bytes: u64,
     ip_bytes: u64,
@@ -70,7 +70,7 @@ pub(crate) struct Flow<'a> {
     ack: Option<Stamp>,
     fins: [bool; 2],
     end_reason: &'static str,
-    sides: [Side; 2],
+    sides: [DirectionAnswers; 2],
 }
 
 impl<'a> Flow<'a> {
@@ -92,7 +92,7 @@ impl<'a> Flow<'a> {
             ack: None,
             fins: [false; 2],
             end_reason: "end",
-            sides: <[Side; 2]>::default(),
+            sides: <[DirectionAnswers; 2]>::default(),
         }
     }
 

@@ -9,7 +9,7 @@
 //!
 //! A connection whose opening packet is denied is forgotten, as the kernel forgets a connection
 //! whose first packet it drops: [`Connection::settle`] receives the verdict on a packet. The states
-//! of TCP are those of [`TcpTracker`].
+//! of TCP are those of [`NetfilterTcp`].
 //!
 //! RELATED is an ICMP error about a known connection, sent to the host whose packet it quotes. The
 //! kernel's helpers for FTP and similar protocols have no counterpart here. An error about any
@@ -22,7 +22,7 @@ use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
 use flowloom_rules::firewall::{ConnectionState, Packet};
 
-use super::tcp_tracker::{Outcome, TcpTracker};
+use super::tcp_tracker::{NetfilterTcp, Outcome};
 
 /// The data of a flow that determines the states of its packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Connection {
     is_answered: bool,
     /// A packet of it has been accepted.
     is_confirmed: bool,
-    tcp: TcpTracker,
+    tcp: NetfilterTcp,
 }
 
 /// The relation of a packet to connections.

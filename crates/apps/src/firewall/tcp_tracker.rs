@@ -6,7 +6,7 @@
 
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum ConnectionState {
     #[default]
     None,
     SynSent,
@@ -24,7 +24,7 @@ enum State {
 /// The effect of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    To(State),
+    To(ConnectionState),
     /// The packet belongs to the connection and changes nothing.
     Stay,
     Invalid,
@@ -54,8 +54,8 @@ const KIND_RST: usize = 4;
 
 /// The tracked state of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct TcpTracker {
-    state: State,
+pub(super) struct NetfilterTcp {
+    state: ConnectionState,
     /// An end has begun to close the connection.
     has_closed: bool,
     /// The last packet was an RST from the other end.
@@ -76,8 +76,8 @@ fn kind(flags: u8) -> Option<usize> {
 
 /// Returns the step for a packet of the opener, or of the other end.
 #[expect(clippy::match_same_arms, reason = "row by row the table of the kernel")]
-fn step(is_reply: bool, kind: usize, state: State) -> Step {
-    use State::{
+fn step(is_reply: bool, kind: usize, state: ConnectionState) -> Step {
+    use ConnectionState::{
         Close, CloseWait, Established, FinWait, LastAck, None, SynReceived, SynSent, SynSentBoth, TimeWait,
     };
     use Step::{Invalid, Stay, To};
@@ -101,13 +101,15 @@ fn step(is_reply: bool, kind: usize, state: State) -> Step {
     }
 }
 
-impl TcpTracker {
+impl NetfilterTcp {
     /// Processes a packet of the opener, or of the other end. `is_answered` means that the other
     /// end has sent a packet before.
     pub(super) fn take(&mut self, flags: u8, is_reply: bool, is_answered: bool) -> Outcome {
         let Some(kind) = kind(flags) else { return Outcome::Invalid };
         let mut step = step(is_reply, kind, self.state);
-        if step == Step::To(State::SynSent) && matches!(self.state, State::TimeWait | State::Close) {
+        if step == Step::To(ConnectionState::SynSent)
+            && matches!(self.state, ConnectionState::TimeWait | ConnectionState::Close)
+        {
             // Either end may reopen a closed connection, and so may the end that reset it.
             if self.has_closed || self.last_reset == Some(is_reply) {
                 return Outcome::Reopens;
@@ -118,7 +120,7 @@ impl TcpTracker {
             Step::Invalid => return Outcome::Invalid,
             Step::Stay => {}
             Step::To(state) => {
-                self.has_closed |= state == State::FinWait && self.state != state;
+                self.has_closed |= state == ConnectionState::FinWait && self.state != state;
                 self.state = state;
             }
         }
@@ -133,7 +135,7 @@ mod tests {
     use super::*;
 
     fn walk(packets: &[(u8, bool)]) -> Vec<Outcome> {
-        let mut tracker = TcpTracker::default();
+        let mut tracker = NetfilterTcp::default();
         let mut is_answered = false;
         let take = |&(flags, is_reply): &(u8, bool)| {
             let outcome = tracker.take(flags, is_reply, is_answered);

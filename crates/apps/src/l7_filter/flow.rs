@@ -40,7 +40,7 @@ impl L7State {
 /// One direction of a flow. For datagrams only the number of scanned bytes and the match are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub(super) struct Side {
+pub(super) struct DirectionScan {
     pub(super) order: Sequencer,
     pub(super) scan: ScanState,
     pub(super) window: Option<Lease>,
@@ -53,7 +53,7 @@ pub(super) struct Side {
     pub(super) found: Evidence,
 }
 
-impl Side {
+impl DirectionScan {
     pub(super) fn end(&mut self) {
         self.over = true;
         self.closed = true;
@@ -83,7 +83,7 @@ pub struct L7Flow {
     /// The initiator as it was known when the first data came. The label depends on it, so it stays
     /// as it is.
     pub(super) asker: Initiator,
-    pub(super) sides: [Side; 2],
+    pub(super) sides: [DirectionScan; 2],
     pub(super) protocol: Option<Name>,
 }
 

@@ -27,7 +27,7 @@ mod plan;
 mod pool;
 
 use flowloom_dpi::stream::{Piece, Segment, Sequencer, Window};
-use flowloom_dpi::{Found, Match, Origin, Outcome, Role, Transport};
+use flowloom_dpi::{Match, MatchState, Origin, Outcome, Role, Transport};
 use flowloom_engine::{App, Verdict};
 use flowloom_packet::PacketView;
 
@@ -36,7 +36,7 @@ pub use label::Confidence;
 pub use plan::{L7Error, L7Options, L7Plan, L7Totals};
 
 use crate::accounting::direction::{DirectionBasis, Initiator};
-use flow::Side;
+use flow::DirectionScan;
 use label::{Evidence, judge};
 use plan::{Loans, Shared};
 use std::sync::Arc;
@@ -123,7 +123,7 @@ impl L7Filter {
         let found = flow.sides.each_ref().map(|side| side.found.is_some());
         if found != [false; 2]
             && let Some((pattern, confidence)) =
-                judge(&self.shared, headers.tuple(), client, flow.sides.each_ref().map(Side::seen))
+                judge(&self.shared, headers.tuple(), client, flow.sides.each_ref().map(DirectionScan::seen))
         {
             flow.protocol = Some(self.shared.protocol(pattern).name);
             flow.confidence = confidence;
@@ -134,7 +134,12 @@ impl L7Filter {
         }
     }
 
-    fn datagram(&mut self, packet: &PacketView<'_>, origin: Origin, side: &mut Side) -> Option<Match> {
+    fn datagram(
+        &mut self,
+        packet: &PacketView<'_>,
+        origin: Origin,
+        side: &mut DirectionScan,
+    ) -> Option<Match> {
         let shared = &self.shared;
         let payload = packet.payload();
         let bytes = &payload[..payload.len().min(shared.options.bytes_max)];
@@ -153,7 +158,7 @@ impl L7Filter {
         segment: Segment<'_>,
         missing: u32,
         origin: Origin,
-        side: &mut Side,
+        side: &mut DirectionScan,
     ) -> Option<Match> {
         let shared = &*self.shared;
         let bytes_max = shared.options.bytes_max;
@@ -208,7 +213,7 @@ impl L7Filter {
             let found = found.flatten();
             found.map_or(Outcome::Open, Outcome::Matched)
         } else {
-            let mut found = Found::default();
+            let mut found = MatchState::default();
             let (scanner, scan, closed) = (&shared.scanner, &mut side.scan, side.closed);
             in_order(&mut side.order, segment, window, budget, &mut taken, &mut gap, |bytes| {
                 if closed {
@@ -279,7 +284,7 @@ fn datagram_bytes(packet: &PacketView<'_>) -> usize {
 }
 
 /// Returns the leases of a direction to the pools.
-fn give_back(shared: &Shared, side: &mut Side) {
+fn give_back(shared: &Shared, side: &mut DirectionScan) {
     if side.window.is_some() || side.buffer.is_some() {
         let mut loans = shared.loans();
         loans.windows.give_back(&mut side.window);

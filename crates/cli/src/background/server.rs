@@ -94,10 +94,10 @@ fn accept(listener: &TcpListener, exchanges: &mut Vec<Exchange>) {
 struct Exchange {
     stream: TcpStream,
     deadline: Instant,
-    state: State,
+    state: RequestState,
 }
 
-enum State {
+enum RequestState {
     Asking(Vec<u8>),
     Answering {
         answer: Vec<u8>,
@@ -113,11 +113,11 @@ enum State {
 impl Exchange {
     fn new(stream: TcpStream) -> Self {
         let deadline = Instant::now() + EXCHANGE_TIME_MAX;
-        Self { stream, deadline, state: State::Asking(Vec::new()) }
+        Self { stream, deadline, state: RequestState::Asking(Vec::new()) }
     }
 
     fn is_answering(&self) -> bool {
-        matches!(self.state, State::Answering { .. })
+        matches!(self.state, RequestState::Answering { .. })
     }
 
     /// Reads or writes as much as is possible without blocking. Returns whether the exchange
@@ -135,7 +135,7 @@ impl Exchange {
         loop {
             let mut buffer = [0; REQUEST_BYTES_MAX];
             match &mut self.state {
-                State::Asking(request) => {
+                RequestState::Asking(request) => {
                     let read = self.stream.read(&mut buffer[request.len()..])?;
                     if read == 0 {
                         return Ok(false);
@@ -144,9 +144,9 @@ impl Exchange {
                     request.extend_from_slice(&buffer[before..before + read]);
                     let Some(answer) = answer(request, page) else { continue };
                     let has_rest = request.len() == REQUEST_BYTES_MAX;
-                    self.state = State::Answering { answer, sent: 0, has_rest };
+                    self.state = RequestState::Answering { answer, sent: 0, has_rest };
                 }
-                State::Answering { answer, sent, has_rest } => {
+                RequestState::Answering { answer, sent, has_rest } => {
                     if *sent < answer.len() {
                         match self.stream.write(&answer[*sent..])? {
                             0 => return Ok(false),
@@ -158,9 +158,9 @@ impl Exchange {
                     if !*has_rest {
                         return Ok(false);
                     }
-                    self.state = State::Ignoring { bytes: 0 };
+                    self.state = RequestState::Ignoring { bytes: 0 };
                 }
-                State::Ignoring { bytes } => {
+                RequestState::Ignoring { bytes } => {
                     match self.stream.read(&mut buffer)? {
                         0 => return Ok(false),
                         read => *bytes += read,

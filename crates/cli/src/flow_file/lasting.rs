@@ -22,7 +22,7 @@ use flowloom_export::{UdpCollector, UdpOptions};
 
 use super::held::HeldBytes;
 use super::target::{Connection, SendError, Target};
-use super::{Destination, FlowWriter, Format, Opened, Place, Raw, WriterCounts, resolved};
+use super::{Destination, Endpoint, FlowWriter, Format, Opened, Raw, WriterCounts, resolved};
 use crate::closed_output;
 use crate::compressed_file::Compression;
 use crate::output::OutputFile;
@@ -94,19 +94,19 @@ impl Destination {
         };
         let mut compression = Compression::None;
         let way = match place {
-            Place::File(path, packing) => {
+            Endpoint::File(path, packing) => {
                 compression = packing;
                 held(Target::of_file(OutputFile::open(&path)?.lasting()))
             }
-            Place::StandardOutput => {
+            Endpoint::StandardOutput => {
                 closed_output::check()?;
                 held(Target::Standard(File::from(io::stdout().as_fd().try_clone_to_owned()?)))
             }
-            Place::Tcp(collector) => {
+            Endpoint::Tcp(collector) => {
                 check_address(&collector)?;
                 held(Target::Tcp(Connection::new(collector)))
             }
-            Place::Udp(collector) => {
+            Endpoint::Udp(collector) => {
                 check_address(&collector)?;
                 Way::Datagrams(collector, false)
             }

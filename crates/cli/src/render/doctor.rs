@@ -10,7 +10,7 @@ use flowloom_measure::rows::Tool;
 /// The rating of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum State {
+pub(crate) enum Rating {
     Ok,
     Unknown,
     /// Measurements need care.
@@ -19,7 +19,7 @@ pub(crate) enum State {
     Bad,
 }
 
-impl State {
+impl Rating {
     fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -36,7 +36,7 @@ pub(crate) struct Check {
     /// The property.
     name: &'static str,
     /// What the finding means for measurements.
-    pub(crate) state: State,
+    pub(crate) state: Rating,
     /// The finding.
     pub(crate) found: String,
     /// What to do about it.
@@ -45,7 +45,7 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    pub(crate) fn new(name: &'static str, state: State, found: impl Into<String>) -> Self {
+    pub(crate) fn new(name: &'static str, state: Rating, found: impl Into<String>) -> Self {
         Self { name, state, found: found.into(), advice: None }
     }
 
@@ -55,8 +55,8 @@ impl Check {
     }
 
     /// Adds advice if the state can be improved.
-    pub(crate) fn advice_if(self, state: State, advice: &'static str) -> Self {
-        if matches!(state, State::Fair | State::Bad) { self.advice(advice) } else { self }
+    pub(crate) fn advice_if(self, state: Rating, advice: &'static str) -> Self {
+        if matches!(state, Rating::Fair | Rating::Bad) { self.advice(advice) } else { self }
     }
 }
 
@@ -75,9 +75,9 @@ pub(crate) struct DoctorResult {
 impl DoctorResult {
     pub(crate) fn new(checks: Vec<Check>) -> Self {
         let is = |state| checks.iter().any(|check| check.state == state);
-        let verdict = if is(State::Bad) {
+        let verdict = if is(Rating::Bad) {
             "only ratios of interleaved rounds are meaningful here; absolute figures are not"
-        } else if is(State::Fair) {
+        } else if is(Rating::Fair) {
             "figures are meaningful here with care: state their spread and the load"
         } else {
             "figures are meaningful here"
@@ -87,7 +87,7 @@ impl DoctorResult {
 
     /// Returns whether absolute measurements mean nothing.
     pub(crate) fn is_bad(&self) -> bool {
-        self.checks.iter().any(|check| check.state == State::Bad)
+        self.checks.iter().any(|check| check.state == Rating::Bad)
     }
 }
 

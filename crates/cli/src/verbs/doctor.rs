@@ -9,7 +9,7 @@ use flowloom_measure::sharing::most_slowed;
 
 use crate::args::Common;
 use crate::exit::{Failure, Status};
-use crate::render::doctor::{Check, DoctorResult, State};
+use crate::render::doctor::{Check, DoctorResult, Rating};
 use crate::render::{counted, print};
 
 /// Noise below which absolute measurements repeat.
@@ -58,7 +58,7 @@ fn text(path: &str) -> String {
 fn processor(topology: &Topology, host: &Host) -> Check {
     let (mib, kib) = (|bytes: u64| bytes as f64 / f64::from(1 << 20), |bytes: u64| bytes >> 10);
     let caches = &topology.caches;
-    let state = if host.isa == "scalar" { State::Fair } else { State::Ok };
+    let state = if host.isa == "scalar" { Rating::Fair } else { Rating::Ok };
     let sizes = if *caches == CacheSizes::default() {
         String::from("not visible")
     } else {
@@ -80,10 +80,10 @@ fn cores(topology: &Topology, slowed: Option<f64>) -> Check {
     let plural = if cores == 1 { "core" } else { "cores" };
     let found = format!("{cpus} allowed ({}), on {cores} {plural}", format_cpu_list(&ids));
     match (cpus, cores) {
-        (1, _) => Check::new("CPUs", State::Fair, format!("{found}: no CPU to pin workers to"))
+        (1, _) => Check::new("CPUs", Rating::Fair, format!("{found}: no CPU to pin workers to"))
             .advice("run inline, or allow more CPUs"),
         _ if cores < cpus => {
-            Check::new("CPUs", State::Fair, found).advice("pin one thread per core with replay --cores")
+            Check::new("CPUs", Rating::Fair, found).advice("pin one thread per core with replay --cores")
         }
         _ => match slowed.filter(|&times| times > SLOWED_MAX) {
             Some(times) => {
@@ -91,10 +91,10 @@ fn cores(topology: &Topology, slowed: Option<f64>) -> Check {
                     "{found} according to the system, but two at once take {times:.1} times as \
                         long as one"
                 );
-                Check::new("CPUs", State::Fair, found)
+                Check::new("CPUs", Rating::Fair, found)
                     .advice("the host runs them on two threads of one core; try again later")
             }
-            None => Check::new("CPUs", State::Ok, found),
+            None => Check::new("CPUs", Rating::Ok, found),
         },
     }
 }
@@ -103,9 +103,9 @@ fn cores(topology: &Topology, slowed: Option<f64>) -> Check {
 fn lines(round_trips_ns: Option<[f64; 2]>) -> Check {
     let name = "Cache lines";
     let Some(trips) = round_trips_ns else {
-        return Check::new(name, State::Unknown, "one CPU, or threads cannot be pinned to two");
+        return Check::new(name, Rating::Unknown, "one CPU, or threads cannot be pinned to two");
     };
-    let state = if trips[1] > FAR_NS { State::Fair } else { State::Ok };
+    let state = if trips[1] > FAR_NS { Rating::Fair } else { Rating::Ok };
     let found = format!("{} to another CPU and back", shown(trips));
     Check::new(name, state, found).advice_if(
         state,
@@ -121,31 +121,31 @@ fn quota(cpu_max: &str, cpus: usize) -> Check {
     match (quota, period) {
         (Some(quota), Some(period)) if period > 0.0 => {
             let allowed = quota / period;
-            let state = if allowed < cpus as f64 { State::Bad } else { State::Ok };
+            let state = if allowed < cpus as f64 { Rating::Bad } else { Rating::Ok };
             Check::new("Quota", state, format!("{allowed:.1} CPUs' worth of {cpus}"))
                 .advice_if(state, "a thread that has used its share is stopped: lift cpu.max")
         }
-        _ if cpu_max.is_empty() => Check::new("Quota", State::Unknown, "not visible"),
-        _ => Check::new("Quota", State::Ok, "none"),
+        _ if cpu_max.is_empty() => Check::new("Quota", Rating::Unknown, "not visible"),
+        _ => Check::new("Quota", Rating::Ok, "none"),
     }
 }
 
 fn governor(name: &str) -> Check {
     match name {
-        "" => Check::new("Governor", State::Unknown, "not visible, as in most virtual machines"),
-        "performance" => Check::new("Governor", State::Ok, name),
-        _ => Check::new("Governor", State::Fair, name)
+        "" => Check::new("Governor", Rating::Unknown, "not visible, as in most virtual machines"),
+        "performance" => Check::new("Governor", Rating::Ok, name),
+        _ => Check::new("Governor", Rating::Fair, name)
             .advice("clock rates vary: set the governor `performance`"),
     }
 }
 
 fn clock(source: &str) -> Check {
     match source {
-        "" => Check::new("Clock", State::Unknown, "not visible"),
+        "" => Check::new("Clock", Rating::Unknown, "not visible"),
         "tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page" => {
-            Check::new("Clock", State::Ok, source)
+            Check::new("Clock", Rating::Ok, source)
         }
-        _ => Check::new("Clock", State::Fair, source).advice(
+        _ => Check::new("Clock", Rating::Fair, source).advice(
             "reading it is slow, which distorts short \
             rounds",
         ),
@@ -158,10 +158,10 @@ fn huge_pages(transparent: &str, pool: &str) -> Check {
     let pool = pool.parse().unwrap_or(0_u64);
     let found = format!("transparent: {chosen}; pool of 2 MiB: {pool}");
     if chosen == "never" && pool == 0 {
-        return Check::new("Huge pages", State::Fair, found)
+        return Check::new("Huge pages", Rating::Fair, found)
             .advice("large tables pay for address translation: enable `madvise`, or set vm.nr_hugepages");
     }
-    Check::new("Huge pages", if chosen == "not visible" { State::Unknown } else { State::Ok }, found)
+    Check::new("Huge pages", if chosen == "not visible" { Rating::Unknown } else { Rating::Ok }, found)
 }
 
 fn memory(meminfo: &str) -> Check {
@@ -169,9 +169,9 @@ fn memory(meminfo: &str) -> Check {
         line.strip_prefix("MemAvailable:")?.split_whitespace().next()?.parse::<u64>().ok()
     });
     match available {
-        None => Check::new("Memory", State::Unknown, "not visible"),
+        None => Check::new("Memory", Rating::Unknown, "not visible"),
         Some(kib) => {
-            let state = if kib < 1 << 20 { State::Fair } else { State::Ok };
+            let state = if kib < 1 << 20 { Rating::Fair } else { Rating::Ok };
             Check::new("Memory", state, format!("{:.1} GiB available", kib as f64 / f64::from(1 << 20)))
                 .advice_if(state, "large tables and captures will not fit")
         }
@@ -179,12 +179,12 @@ fn memory(meminfo: &str) -> Check {
 }
 
 fn load(load1: Option<f64>, cpus: usize) -> Check {
-    let Some(load1) = load1 else { return Check::new("Load", State::Unknown, "not visible") };
+    let Some(load1) = load1 else { return Check::new("Load", Rating::Unknown, "not visible") };
     let share = load1 / cpus as f64;
     let state = match share {
-        s if s > 0.75 => State::Bad,
-        s if s > 0.25 => State::Fair,
-        _ => State::Ok,
+        s if s > 0.75 => Rating::Bad,
+        s if s > 0.25 => Rating::Fair,
+        _ => Rating::Ok,
     };
     Check::new(
         "Load",
@@ -195,11 +195,11 @@ fn load(load1: Option<f64>, cpus: usize) -> Check {
 }
 
 fn stolen_time(share: Option<f64>) -> Check {
-    let Some(share) = share else { return Check::new("Stolen", State::Unknown, "not visible") };
+    let Some(share) = share else { return Check::new("Stolen", Rating::Unknown, "not visible") };
     let state = match share {
-        s if s > STOLEN[1] => State::Bad,
-        s if s > STOLEN[0] => State::Fair,
-        _ => State::Ok,
+        s if s > STOLEN[1] => Rating::Bad,
+        s if s > STOLEN[0] => Rating::Fair,
+        _ => Rating::Ok,
     };
     Check::new("Stolen", state, format!("{:.1} % of the time went to other machines", share * 100.0))
         .advice_if(state, "the host is busy; try again later")
@@ -207,9 +207,9 @@ fn stolen_time(share: Option<f64>) -> Check {
 
 fn noise(spread: f64) -> Check {
     let state = match spread {
-        s if s > NOISE_MAX => State::Bad,
-        s if s > NOISE_FAIR => State::Fair,
-        _ => State::Ok,
+        s if s > NOISE_MAX => Rating::Bad,
+        s if s > NOISE_FAIR => Rating::Fair,
+        _ => Rating::Ok,
     };
     Check::new(
         "Noise",
@@ -257,33 +257,33 @@ mod tests {
 
     #[test]
     fn a_quota_below_the_cpus_is_bad() {
-        assert_eq!(quota("max 100000", 2).state, State::Ok);
-        assert_eq!(quota("150000 100000", 2).state, State::Bad);
-        assert_eq!(quota("400000 100000", 2).state, State::Ok);
-        assert_eq!(quota("", 2).state, State::Unknown);
+        assert_eq!(quota("max 100000", 2).state, Rating::Ok);
+        assert_eq!(quota("150000 100000", 2).state, Rating::Bad);
+        assert_eq!(quota("400000 100000", 2).state, Rating::Ok);
+        assert_eq!(quota("", 2).state, Rating::Unknown);
     }
 
     #[test]
     fn what_slows_or_spreads_is_told_by_degrees() {
         assert_eq!(
             [0.3, 1.0, 1.9].map(|load1| load(Some(load1), 2).state),
-            [State::Ok, State::Fair, State::Bad]
+            [Rating::Ok, Rating::Fair, Rating::Bad]
         );
         assert_eq!(
             [1.02, 1.2, 3.4].map(|spread| noise(spread).state),
-            [State::Ok, State::Fair, State::Bad]
+            [Rating::Ok, Rating::Fair, Rating::Bad]
         );
         let far = [Some([57.0; 2]), Some([55.0, 320.0]), None].map(|trips| lines(trips).state);
-        assert_eq!(far, [State::Ok, State::Fair, State::Unknown]);
+        assert_eq!(far, [Rating::Ok, Rating::Fair, Rating::Unknown]);
         let stolen = [Some(0.0), Some(0.02), Some(0.2), None].map(|share| stolen_time(share).state);
-        assert_eq!(stolen, [State::Ok, State::Fair, State::Bad, State::Unknown]);
+        assert_eq!(stolen, [Rating::Ok, Rating::Fair, Rating::Bad, Rating::Unknown]);
         assert_eq!(
             ["performance", "powersave", ""].map(|name| governor(name).state),
-            [State::Ok, State::Fair, State::Unknown]
+            [Rating::Ok, Rating::Fair, Rating::Unknown]
         );
         assert_eq!(
             ["tsc", "hpet", ""].map(|name| clock(name).state),
-            [State::Ok, State::Fair, State::Unknown]
+            [Rating::Ok, Rating::Fair, Rating::Unknown]
         );
     }
 
@@ -301,32 +301,32 @@ mod tests {
         };
         let two = of(vec![cpu(0, vec![0]), cpu(1, vec![1])]);
         let states = [Some(0.9), Some(1.1), None].map(|slowed| cores(&two, slowed).state);
-        assert_eq!(states, [State::Ok; 3]);
+        assert_eq!(states, [Rating::Ok; 3]);
         let check = cores(&two, Some(1.97));
-        assert_eq!(check.state, State::Fair);
+        assert_eq!(check.state, Rating::Fair);
         assert_eq!(
             check.found,
             "2 allowed (0-1), on 2 cores according to the system, but two at once take 2.0 times as long as one"
         );
         let one = of(vec![cpu(0, vec![0, 1]), cpu(1, vec![0, 1])]);
         assert_eq!(cores(&one, None).found, "2 allowed (0-1), on 1 core");
-        assert_eq!(cores(&of(vec![cpu(0, vec![0])]), None).state, State::Fair);
+        assert_eq!(cores(&of(vec![cpu(0, vec![0])]), None).state, Rating::Fair);
     }
 
     #[test]
     fn huge_pages_come_from_either_side() {
-        assert_eq!(huge_pages("always [madvise] never", "0").state, State::Ok);
-        assert_eq!(huge_pages("always madvise [never]", "0").state, State::Fair);
-        assert_eq!(huge_pages("always madvise [never]", "512").state, State::Ok);
-        assert_eq!(huge_pages("", "").state, State::Unknown);
+        assert_eq!(huge_pages("always [madvise] never", "0").state, Rating::Ok);
+        assert_eq!(huge_pages("always madvise [never]", "0").state, Rating::Fair);
+        assert_eq!(huge_pages("always madvise [never]", "512").state, Rating::Ok);
+        assert_eq!(huge_pages("", "").state, Rating::Unknown);
     }
 
     #[test]
     fn memory_and_ticks_are_read_as_the_kernel_writes_them() {
-        assert_eq!(memory("MemTotal: 9 kB\nMemAvailable:  524288 kB\n").state, State::Fair);
-        assert_eq!(memory("MemAvailable: 8388608 kB\n").state, State::Ok);
-        assert_eq!(memory("").state, State::Unknown);
-        assert_eq!(load(None, 2).state, State::Unknown);
+        assert_eq!(memory("MemTotal: 9 kB\nMemAvailable:  524288 kB\n").state, Rating::Fair);
+        assert_eq!(memory("MemAvailable: 8388608 kB\n").state, Rating::Ok);
+        assert_eq!(memory("").state, Rating::Unknown);
+        assert_eq!(load(None, 2).state, Rating::Unknown);
         let before = Ticks::of("cpu  10 0 10 70 0 0 0 10 5 0\ncpu0 1\n").unwrap();
         let after = Ticks::of("cpu  60 0 10 100 0 0 0 30 5 0\n").unwrap();
         assert_eq!(after.stolen_since(before), Some(0.2));

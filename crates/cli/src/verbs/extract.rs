@@ -140,7 +140,7 @@ impl Wanted {
 
 /// The selected flows, the number of matching records if records were examined, and notices about
 /// the input.
-type Found = (Wanted, Option<u64>, Vec<String>);
+type SelectedFlows = (Wanted, Option<u64>, Vec<String>);
 
 /// Reads the input several times.
 struct Passes<'a> {
@@ -204,7 +204,7 @@ impl<'a> Passes<'a> {
         replay: &Replay,
         filter: Option<String>,
         common: &Common,
-    ) -> Result<Option<Found>, Failure> {
+    ) -> Result<Option<SelectedFlows>, Failure> {
         let Extract { flow: flows, flows_max, .. } = self.arguments;
         let (mut wanted, mut records, mut notices) = (Wanted::default(), None, Vec::new());
         if replay.record_filter.is_some() || !flows.is_empty() {

@@ -10,7 +10,7 @@ use crate::table::NONE;
 
 /// The kind of a byte, as far as assertions distinguish kinds, or the end of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ByteKind {
     Other,
     Word,
     Newline,
@@ -18,7 +18,7 @@ pub(super) enum Kind {
     None,
 }
 
-impl Kind {
+impl ByteKind {
     const ALL: [Self; 5] = [Self::Other, Self::Word, Self::Newline, Self::Return, Self::None];
     /// The kinds of bytes, without the end of the input.
     pub(super) const BYTES: [Self; 4] = [Self::Other, Self::Word, Self::Newline, Self::Return];
@@ -56,9 +56,9 @@ impl Kind {
 }
 
 /// Returns whether an assertion holds between two bytes.
-fn holds(look: Look, behind: Kind, ahead: Kind) -> bool {
+fn holds(look: Look, behind: ByteKind, ahead: ByteKind) -> bool {
     let text = [behind.example(), ahead.example()];
-    let (begin, end) = (usize::from(behind == Kind::None), 2 - usize::from(ahead == Kind::None));
+    let (begin, end) = (usize::from(behind == ByteKind::None), 2 - usize::from(ahead == ByteKind::None));
     LookMatcher::new().matches(look, &text[begin..end], 1 - begin)
 }
 
@@ -111,7 +111,7 @@ impl<'a> Draft<'a> {
 
     /// Adds a node and all nodes that follow from it without a byte. While the next byte is
     /// unknown, assertions stay unresolved.
-    pub(super) fn add(&mut self, node: u32, behind: Kind, ahead: Option<Kind>) {
+    pub(super) fn add(&mut self, node: u32, behind: ByteKind, ahead: Option<ByteKind>) {
         self.stack.push(node);
         while let Some(at) = self.stack.pop() {
             self.looked_at += 1;
@@ -124,7 +124,7 @@ impl<'a> Draft<'a> {
                 Node::Match(id) => self.label = self.label.min(id),
                 Node::Look { look, to } => match ahead {
                     // The beginning of the input does not depend on the next byte.
-                    _ if look == Look::Start && behind == Kind::None => self.stack.push(to),
+                    _ if look == Look::Start && behind == ByteKind::None => self.stack.push(to),
                     None if look != Look::Start => self.list.push(at),
                     Some(ahead) if holds(look, behind, ahead) => self.stack.push(to),
                     _ => {}
@@ -135,7 +135,7 @@ impl<'a> Draft<'a> {
 
     /// Resolves a subset's assertions for a known next byte. Returns the best pattern that then
     /// matches, and the nodes that wait for a byte.
-    pub(super) fn resume(&mut self, key: &[u32], ahead: Kind) -> (u16, &[u32]) {
+    pub(super) fn resume(&mut self, key: &[u32], ahead: ByteKind) -> (u16, &[u32]) {
         self.begin(NONE);
         for &node in nodes(key) {
             self.add(node, behind(key), Some(ahead));
@@ -145,7 +145,7 @@ impl<'a> Draft<'a> {
 
     /// Returns the subset in canonical form: the data that decides how it continues, and then, in
     /// order, its nodes without those that cannot lead to a better pattern.
-    pub(super) fn finish(&mut self, behind: Kind) -> &[u32] {
+    pub(super) fn finish(&mut self, behind: ByteKind) -> &[u32] {
         let Self { nodes, list, label, key, .. } = self;
         key.clear();
         key.push(0);
@@ -169,8 +169,8 @@ pub(super) fn label(key: &[u32]) -> u16 {
 }
 
 /// Returns the kind of the byte before a subset, if it matters.
-fn behind(key: &[u32]) -> Kind {
-    Kind::ALL[(key[0] & 0xff) as usize]
+fn behind(key: &[u32]) -> ByteKind {
+    ByteKind::ALL[(key[0] & 0xff) as usize]
 }
 
 #[cfg(test)]
@@ -179,25 +179,27 @@ mod tests {
 
     #[test]
     fn assertions_see_one_byte_on_each_side() {
-        assert!(holds(Look::WordAscii, Kind::None, Kind::Word));
-        assert!(!holds(Look::WordAscii, Kind::Word, Kind::Word));
-        assert!(holds(Look::WordAscii, Kind::Word, Kind::None));
+        assert!(holds(Look::WordAscii, ByteKind::None, ByteKind::Word));
+        assert!(!holds(Look::WordAscii, ByteKind::Word, ByteKind::Word));
+        assert!(holds(Look::WordAscii, ByteKind::Word, ByteKind::None));
         assert!(
-            holds(Look::EndLF, Kind::Word, Kind::Newline) && holds(Look::EndLF, Kind::Word, Kind::None)
+            holds(Look::EndLF, ByteKind::Word, ByteKind::Newline)
+                && holds(Look::EndLF, ByteKind::Word, ByteKind::None)
         );
         assert!(
-            holds(Look::StartLF, Kind::Newline, Kind::Word) && holds(Look::StartLF, Kind::None, Kind::None)
+            holds(Look::StartLF, ByteKind::Newline, ByteKind::Word)
+                && holds(Look::StartLF, ByteKind::None, ByteKind::None)
         );
-        assert!(!holds(Look::StartCRLF, Kind::Return, Kind::Newline));
-        assert!(holds(Look::StartCRLF, Kind::Return, Kind::Other));
-        assert!(!holds(Look::EndCRLF, Kind::Return, Kind::Newline));
+        assert!(!holds(Look::StartCRLF, ByteKind::Return, ByteKind::Newline));
+        assert!(holds(Look::StartCRLF, ByteKind::Return, ByteKind::Other));
+        assert!(!holds(Look::EndCRLF, ByteKind::Return, ByteKind::Newline));
     }
 
     #[test]
     fn bytes_of_one_kind_are_one_run() {
         for byte in 0..u8::MAX {
-            let ends = Kind::LAST.iter().any(|last| last == byte);
-            assert_eq!(ends, Kind::of(byte) != Kind::of(byte + 1), "{byte}");
+            let ends = ByteKind::LAST.iter().any(|last| last == byte);
+            assert_eq!(ends, ByteKind::of(byte) != ByteKind::of(byte + 1), "{byte}");
         }
     }
 }

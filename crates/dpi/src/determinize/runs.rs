@@ -4,7 +4,7 @@ use std::mem;
 
 use super::TooLarge;
 use super::bytes::Bytes;
-use super::draft::Kind;
+use super::draft::ByteKind;
 use super::nodes::{Nodes, Range};
 
 /// Runs of bytes, and the nodes that each run leads to.
@@ -32,7 +32,7 @@ impl Runs {
         targets_max: usize,
     ) -> Result<(), TooLarge> {
         let ranges = || list.iter().flat_map(|&at| nodes.ranges(at));
-        let mut last = if nodes.asks() { Kind::LAST } else { Bytes::NONE }.with(u8::MAX);
+        let mut last = if nodes.asks() { ByteKind::LAST } else { Bytes::NONE }.with(u8::MAX);
         if skip_zero {
             last = last.with(0);
         }

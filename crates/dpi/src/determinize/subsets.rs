@@ -6,7 +6,7 @@ use std::rc::Rc;
 use regex_automata::nfa::thompson::NFA;
 
 use super::TooLarge;
-use super::draft::{self, Draft, Kind};
+use super::draft::{self, ByteKind, Draft};
 use super::nodes::Nodes;
 use super::runs::Runs;
 use crate::table::NONE;
@@ -77,8 +77,8 @@ impl Subsets {
             draft.add(start.as_u32(), behind, None);
             draft.finish(behind).to_vec()
         };
-        let first = begin(Kind::None);
-        let forgets = Kind::BYTES.iter().all(|&kind| begin(kind) == first);
+        let first = begin(ByteKind::None);
+        let forgets = ByteKind::BYTES.iter().all(|&kind| begin(kind) == first);
         let mut found = Self { forgets, ..Self::default() };
         let mut search = Search {
             nodes: &nodes,
@@ -168,7 +168,7 @@ impl Search<'_> {
         if !self.nodes.waits(draft::nodes(subset)) {
             return Ok((NONE, candidates));
         }
-        let (label, list) = self.draft.resume(subset, Kind::None);
+        let (label, list) = self.draft.resume(subset, ByteKind::None);
         let mut candidates = self.nodes.candidates(list);
         candidates.retain(|&id| id < label);
         Ok((label, self.sets.number(candidates)?))
@@ -178,7 +178,7 @@ impl Search<'_> {
     fn step(&mut self, at: u32, subset: &[u32]) -> Result<(), TooLarge> {
         self.steps.clear();
         if self.nodes.asks() && self.nodes.waits(draft::nodes(subset)) {
-            for ahead in Kind::BYTES {
+            for ahead in ByteKind::BYTES {
                 let (label, list) = self.draft.resume(subset, ahead);
                 self.from.clear();
                 self.from.extend_from_slice(list);
@@ -201,13 +201,13 @@ impl Search<'_> {
 
     /// Finds the steps from the nodes in `from`, over the bytes of kind `ahead` if any assertion
     /// depends on it; `label` has matched.
-    fn step_from(&mut self, at: u32, label: u16, ahead: Option<Kind>) -> Result<(), TooLarge> {
+    fn step_from(&mut self, at: u32, label: u16, ahead: Option<ByteKind>) -> Result<(), TooLarge> {
         let Self { nodes, shape, order, draft, runs, from, steps, steps_left, .. } = self;
         runs.fill(nodes, from, shape.skip_zero, order.remaining() / size_of::<u32>())?;
         spend(steps_left, (from.len() + runs.targets()) as u64)?;
-        let mut before: Option<(&[u32], Kind, u32)> = None;
+        let mut before: Option<(&[u32], ByteKind, u32)> = None;
         for (last, targets) in runs.iter() {
-            let kind = Kind::of(last);
+            let kind = ByteKind::of(last);
             if ahead.is_some_and(|ahead| ahead != kind) {
                 continue;
             }

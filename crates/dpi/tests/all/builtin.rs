@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use flowloom_dpi::reference::Rescanner;
-use flowloom_dpi::{Found, Origin, Outcome, ScanState, Scanner, Transport, builtin};
+use flowloom_dpi::{MatchState, Origin, Outcome, ScanState, Scanner, Transport, builtin};
 
 /// First bytes of one side, written by hand from the specifications, with the expected label.
 const TCP: &[(&str, &[u8])] = &[
@@ -181,7 +181,7 @@ fn at<'a>(scanner: &'a Scanner, port: u16, payload: &[u8]) -> Option<&'a str> {
 fn headers_without_a_mark_count_on_their_ports_only() {
     let scanner = Scanner::new(&builtin()).unwrap();
     let stream = |port: u16, bytes: &[u8]| {
-        let (mut state, mut found) = (ScanState::default(), Found::default());
+        let (mut state, mut found) = (ScanState::default(), MatchState::default());
         scanner.feed(Transport::Tcp, &mut state, &mut found, bytes);
         match scanner.outcome(Transport::Tcp, &state, found, Origin::UNKNOWN.between([40_000, port]), 0) {
             Outcome::Matched(found) => Some(scanner.name(found.pattern)),

@@ -1,7 +1,7 @@
 //! An example of each protocol in the newer files of built-in patterns, written by hand from its
 //! specification, and a similar text that does not match.
 
-use flowloom_dpi::{Found, Origin, Outcome, ScanState, Scanner, Transport, builtin};
+use flowloom_dpi::{MatchState, Origin, Outcome, ScanState, Scanner, Transport, builtin};
 
 const T: Transport = Transport::Tcp;
 const U: Transport = Transport::Udp;
@@ -202,7 +202,7 @@ fn streams_of_few_fixed_bits_are_looked_for_at_their_ports() {
     let scanner = Scanner::new(&builtin()).unwrap();
     let keep_alive = b"\x04\0\0\0\0\0\0\0\0\0\0\0";
     let at = |bytes: &[u8], port| {
-        let (mut state, mut found) = (ScanState::default(), Found::default());
+        let (mut state, mut found) = (ScanState::default(), MatchState::default());
         scanner.feed(T, &mut state, &mut found, bytes);
         match scanner.outcome(T, &state, found, Origin::UNKNOWN.between([40_000, port]), 0) {
             Outcome::Matched(found) => Some(scanner.name(found.pattern)),

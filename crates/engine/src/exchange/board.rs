@@ -12,13 +12,13 @@ use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
 /// shard, so the lists of a shard are processed one after another in the order of the input.
 #[derive(Debug)]
 pub(crate) struct Board<C> {
-    state: Mutex<State<C>>,
+    state: Mutex<BoardState<C>>,
     /// Counts the changes, so that an idle thread looks for work only after one.
     changes: AtomicU64,
 }
 
 #[derive(Debug)]
-struct State<C> {
+struct BoardState<C> {
     /// The number of the oldest chunk.
     first: u64,
     chunks: VecDeque<Slot<C>>,
@@ -65,7 +65,7 @@ struct Cursor {
 impl<C: Default> Board<C> {
     /// Returns a board for at most `window` chunks at a time.
     pub(crate) fn new(shards: usize, window: usize) -> Self {
-        let state = State {
+        let state = BoardState {
             first: 0,
             chunks: VecDeque::with_capacity(window),
             unconfirmed: 0,
@@ -78,12 +78,12 @@ impl<C: Default> Board<C> {
         Self { state: Mutex::new(state), changes: AtomicU64::new(0) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<C>> {
+    fn lock(&self) -> MutexGuard<'_, BoardState<C>> {
         // No caller's code runs while the lock is held, so no panic leaves a change half done.
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn change<R>(&self, change: impl FnOnce(&mut State<C>) -> R) -> R {
+    fn change<R>(&self, change: impl FnOnce(&mut BoardState<C>) -> R) -> R {
         let result = change(&mut self.lock());
         // Release: a thread that sees the number also sees the change when it takes the lock.
         self.changes.fetch_add(1, Ordering::Release);
@@ -239,7 +239,7 @@ impl<C: Default> Board<C> {
     }
 }
 
-impl<C> State<C> {
+impl<C> BoardState<C> {
     fn slot(&mut self, number: u64) -> &mut Slot<C> {
         let at = (number - self.first) as usize;
         &mut self.chunks[at]

@@ -6,7 +6,7 @@ use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::Tick;
 
 use crate::app::{Composed, FlowState};
-use crate::report::results::{EndedBy, FlowRecord, FlowResults, Place, Sorted, sort};
+use crate::report::results::{EndedBy, FlowRecord, FlowResults, RecordPosition, Sorted, sort};
 use crate::time::{FlowTimeouts, tick_of};
 use crate::worker::flows::{KeptFlows, Span};
 
@@ -37,7 +37,7 @@ impl<F> PartRecords<F> {
     fn numbered(mut self, chunk: usize) -> Self {
         for entry in &mut self.sorted {
             let at = entry.place().at;
-            entry.set_place(Place { chunk: chunk as u16, at });
+            entry.set_place(RecordPosition { chunk: chunk as u16, at });
         }
         self
     }
@@ -77,31 +77,31 @@ impl<F: FlowState> Composer<F> {
         Self { chunks: Vec::new(), live: Vec::new(), timeouts }
     }
 
-    fn key(&self, place: Place) -> &FlowKey {
+    fn key(&self, place: RecordPosition) -> &FlowKey {
         &self.chunks[usize::from(place.chunk)].records[place.at as usize].key
     }
 
-    fn record(&mut self, place: Place) -> &mut FlowRecord<F> {
+    fn record(&mut self, place: RecordPosition) -> &mut FlowRecord<F> {
         &mut self.chunks[usize::from(place.chunk)].records[place.at as usize]
     }
 
     /// Returns whether the timeout of a record has passed at `now`.
-    fn is_over(&self, place: Place, now: Tick) -> bool {
+    fn is_over(&self, place: RecordPosition, now: Tick) -> bool {
         let state = &self.chunks[usize::from(place.chunk)].records[place.at as usize].state;
         let timeout = self.timeouts.of(self.timeouts.closed.is_some() && state.is_closed());
         timeout.is_some_and(|timeout| timeout.is_over(self.span(place).last, now))
     }
 
-    fn state(&mut self, place: Place) -> &mut F {
+    fn state(&mut self, place: RecordPosition) -> &mut F {
         &mut self.record(place).state
     }
 
-    fn span(&self, place: Place) -> Span {
+    fn span(&self, place: RecordPosition) -> Span {
         let spans = &self.chunks[usize::from(place.chunk)].spans;
         spans.get(place.at as usize).copied().unwrap_or_default()
     }
 
-    fn remove(&mut self, place: Place) {
+    fn remove(&mut self, place: RecordPosition) {
         self.chunks[usize::from(place.chunk)].removed[place.at as usize] = true;
     }
 
@@ -214,7 +214,7 @@ pub type RecordVisitor<'a, F> = &'a mut (dyn FnMut(&FlowRecord<F>, [u64; 2], boo
 /// Passes each record of a run's tables to `visit` in the order of keys, then in order of time,
 /// with its span and whether it is live. A key has records in one table only.
 pub(crate) fn visit<F>(tables: &[KeptFlows<F>], visit: RecordVisitor<'_, F>) {
-    let record = |place: Place| &tables[usize::from(place.chunk)].records[place.at as usize];
+    let record = |place: RecordPosition| &tables[usize::from(place.chunk)].records[place.at as usize];
     let mut sorted: Vec<Sorted> =
         tables.iter().zip(0..).flat_map(|(table, chunk)| Sorted::all(&table.records, chunk)).collect();
     sort(&mut sorted, |place| &record(place).key);

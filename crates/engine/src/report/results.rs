@@ -55,12 +55,12 @@ pub struct FlowResults<F> {
     /// Marks the records of each chunk that do not count. Empty if all count.
     removed: Vec<Vec<bool>>,
     len: usize,
-    order: OnceLock<Vec<Place>>,
+    order: OnceLock<Vec<RecordPosition>>,
 }
 
 /// The position of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct RecordPosition {
     pub(crate) chunk: u16,
     pub(crate) at: u32,
 }
@@ -84,17 +84,17 @@ impl<F> FlowResults<F> {
         Self { chunks, removed, len: all - gone, order: OnceLock::new() }
     }
 
-    fn is_kept(&self, place: Place) -> bool {
+    fn is_kept(&self, place: RecordPosition) -> bool {
         let removed = self.removed.get(usize::from(place.chunk));
         !removed.and_then(|removed| removed.get(place.at as usize)).copied().unwrap_or(false)
     }
 
-    fn record(&self, place: Place) -> &FlowRecord<F> {
+    fn record(&self, place: RecordPosition) -> &FlowRecord<F> {
         &self.chunks[usize::from(place.chunk)][place.at as usize]
     }
 
     /// Returns the positions of all records in the order of keys, then in order of time.
-    fn order(&self) -> &[Place] {
+    fn order(&self) -> &[RecordPosition] {
         self.order.get_or_init(|| {
             let mut sorted = Vec::with_capacity(self.len);
             for (records, chunk) in self.chunks.iter().zip(0..) {
@@ -126,7 +126,7 @@ impl<F> FlowResults<F> {
     /// Iterates over the records in no particular order.
     pub fn unordered(&self) -> impl Iterator<Item = &FlowRecord<F>> {
         self.chunks.iter().zip(0..).flat_map(move |(records, chunk)| {
-            let kept = move |(_, at): &(_, u32)| self.is_kept(Place { chunk, at: *at });
+            let kept = move |(_, at): &(_, u32)| self.is_kept(RecordPosition { chunk, at: *at });
             records.iter().zip(0..).filter(kept).map(|(record, _)| record)
         })
     }
@@ -213,28 +213,31 @@ pub(crate) struct Sorted {
 }
 
 impl Sorted {
-    fn new(key: &FlowKey, place: Place) -> Self {
+    fn new(key: &FlowKey, place: RecordPosition) -> Self {
         let words = key.words();
         // IPv4 keys have zeros in the words between the addresses and the ports.
         let second = match key.family() {
             IpFamily::V4 => words[4],
             IpFamily::V6 => words[1],
         };
-        let Place { chunk, at } = place;
+        let RecordPosition { chunk, at } = place;
         Self { first: words[0], second, at, chunk, family: key.family() }
     }
 
     /// Returns an entry for each record of a chunk, in the order of the records.
     pub(crate) fn all<F>(records: &[FlowRecord<F>], chunk: u16) -> impl Iterator<Item = Self> + use<'_, F> {
-        records.iter().zip(0..).map(move |(record, at)| Self::new(&record.key, Place { chunk, at }))
+        records
+            .iter()
+            .zip(0..)
+            .map(move |(record, at)| Self::new(&record.key, RecordPosition { chunk, at }))
     }
 
-    pub(crate) fn set_place(&mut self, place: Place) {
+    pub(crate) fn set_place(&mut self, place: RecordPosition) {
         (self.chunk, self.at) = (place.chunk, place.at);
     }
 
-    pub(crate) fn place(&self) -> Place {
-        Place { chunk: self.chunk, at: self.at }
+    pub(crate) fn place(&self) -> RecordPosition {
+        RecordPosition { chunk: self.chunk, at: self.at }
     }
 
     /// Compares the stored bytes of two keys. Returns `None` if they do not decide.
@@ -248,13 +251,17 @@ impl Sorted {
     }
 
     /// Compares two keys.
-    pub(crate) fn compare<'a>(&self, other: &Self, key: impl Fn(Place) -> &'a FlowKey) -> Ordering {
+    pub(crate) fn compare<'a>(
+        &self,
+        other: &Self,
+        key: impl Fn(RecordPosition) -> &'a FlowKey,
+    ) -> Ordering {
         self.prefix(other).unwrap_or_else(|| key(self.place()).cmp(key(other.place())))
     }
 }
 
 /// Sorts entries by key, then by position.
-pub(crate) fn sort<'a>(sorted: &mut [Sorted], key: impl Fn(Place) -> &'a FlowKey) {
+pub(crate) fn sort<'a>(sorted: &mut [Sorted], key: impl Fn(RecordPosition) -> &'a FlowKey) {
     sorted.sort_unstable_by(|a, b| a.compare(b, &key).then_with(|| a.place().cmp(&b.place())));
 }
 
@@ -271,7 +278,7 @@ impl<'a, F> IntoIterator for &'a FlowResults<F> {
 #[derive(Clone, Debug)]
 pub struct FlowResultsIter<'a, F> {
     results: &'a FlowResults<F>,
-    places: std::slice::Iter<'a, Place>,
+    places: std::slice::Iter<'a, RecordPosition>,
 }
 
 impl<'a, F> Iterator for FlowResultsIter<'a, F> {

@@ -98,7 +98,7 @@ struct Transport {
 
 /// How to read a transport header under one protocol.
 #[derive(Clone, Copy)]
-struct Form {
+struct HeaderShape {
     /// The mask of the TCP data offset, in units of a byte.
     stated: u8,
     /// The header's length if the header does not state it.
@@ -110,10 +110,10 @@ struct Form {
 }
 
 /// Indexed by protocol.
-static FORMS: [Form; 256] = {
-    let mut forms = [Form { stated: 0, fixed: 0, least: u8::MAX, flags: 0 }; 256];
-    forms[TCP as usize] = Form { stated: 0x3C, fixed: 0, least: 20, flags: 0x1FF };
-    forms[UDP as usize] = Form { stated: 0, fixed: 8, least: 8, flags: 0 };
+static FORMS: [HeaderShape; 256] = {
+    let mut forms = [HeaderShape { stated: 0, fixed: 0, least: u8::MAX, flags: 0 }; 256];
+    forms[TCP as usize] = HeaderShape { stated: 0x3C, fixed: 0, least: 20, flags: 0x1FF };
+    forms[UDP as usize] = HeaderShape { stated: 0, fixed: 8, least: 8, flags: 0 };
     forms
 };
 

@@ -35,7 +35,7 @@ const LISTS: Switch = Switch::fault("lists", "lookups never search conflict list
 
 /// The share of flows in lists, in percent, after the fill and after each turnover; and the number
 /// of flows that the table rejected or did not find again.
-struct Found {
+struct Conflicts {
     shares: Vec<f64>,
     lost: u64,
 }
@@ -46,7 +46,7 @@ fn churn(
     table: &mut impl FlowTable<u64, ()>,
     flows: u32,
     turnovers: u32,
-) -> Result<Found, ItemError> {
+) -> Result<Conflicts, ItemError> {
     let mut state = context.seed;
     let mut lost = 0;
     let mut present = Vec::with_capacity(flows as usize);
@@ -72,7 +72,7 @@ fn churn(
         }
         shares.push(share(&|| table.stats().displaced));
     }
-    Ok(Found { shares, lost })
+    Ok(Conflicts { shares, lost })
 }
 
 /// Returns the expected share of flows in lists after a fill, and its standard deviation, both in
@@ -127,7 +127,7 @@ fn reference<L: ListSearch>(
     flows: u32,
     buckets: u32,
     turnovers: u32,
-) -> Result<Found, ItemError> {
+) -> Result<Conflicts, ItemError> {
     let table = ReferenceDHash::<u64, (), Keyed, Folded, L>::try_new(&config(flows, buckets));
     churn(context, &mut table.map_err(ItemError::during("building the paper's table"))?, flows, turnovers)
 }
@@ -158,11 +158,11 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let turnovers = context.scale.pick(4, 8, 8);
     let (flows, buckets) = (1_000_000 / divisor, 100_000 / divisor);
     let paper_table = if context.is_off(&LISTS) { reference::<Skipped> } else { reference::<Searched> };
-    let Found { shares: million, lost } = paper_table(context, flows, buckets, turnovers)?;
+    let Conflicts { shares: million, lost } = paper_table(context, flows, buckets, turnovers)?;
     let flows_3 = FILE_3_FLOWS / divisor;
     let ours = DHash::try_new(&config(flows_3, buckets));
     let ours = &mut ours.map_err(ItemError::during("building our table"))?;
-    let Found { shares: file_3, lost: lost_3 } = churn(context, ours, flows_3, turnovers)?;
+    let Conflicts { shares: file_3, lost: lost_3 } = churn(context, ours, flows_3, turnovers)?;
     let lost = lost + lost_3;
     let last = million.len() - 1;
     let series = |shares: &[f64]| (0_u32..).map(f64::from).zip(shares.iter().copied()).collect();

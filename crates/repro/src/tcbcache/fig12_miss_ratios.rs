@@ -81,13 +81,13 @@ const LEAST_GAIN: f64 = 2.0;
 
 /// The gain of each step over the previous one, in percent: two hashes, the bank with fewer ON
 /// lines, migration.
-struct Found {
+struct StepGains {
     trace: &'static str,
     ours: [f64; 3],
     paper: [f64; 3],
 }
 
-impl Found {
+impl StepGains {
     fn of(trace: &'static str, ours: &[f64], paper: [f64; 4]) -> Self {
         let gains = |misses: &[f64]| [0, 1, 2].map(|step| (1.0 - misses[step + 1] / misses[step]) * 100.0);
         Self { trace, ours: gains(ours), paper: gains(&paper) }
@@ -99,8 +99,8 @@ impl Found {
     }
 }
 
-fn verdict(found: &[Found]) -> Verdict {
-    let range = |step: usize, pick: fn(&Found) -> &[f64; 3]| {
+fn verdict(found: &[StepGains]) -> Verdict {
+    let range = |step: usize, pick: fn(&StepGains) -> &[f64; 3]| {
         let gains = found.iter().filter(|one| one.trace != DAY).map(|one| pick(one)[step]);
         let (least, most) = gains
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), one| (least.min(one), most.max(one)));
@@ -160,7 +160,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let workload = model_s(context, sessions, 16.0, accesses)?;
         let runs = simulated(context, &workload)?;
         let ours = percents(&runs);
-        found.push(Found::of(name, &ours, paper));
+        found.push(StepGains::of(name, &ours, paper));
         for ((((step, _), ours), paper), model) in steps(context).iter().zip(&ours).zip(paper).zip(model) {
             let value = Value::new(format!("{step}, {name} (S, N = {sessions})"), "%", *ours);
             outcome = outcome.value(value.paper(paper).within(level(model, paper)));
@@ -222,7 +222,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             )
             .value(Value::new("FlowLRU of spec, NASA day", "", ours[4] / ours[3]).band(0.5, 0.9))
             .note(format!("NASA day: {}", workload.about));
-        found.push(Found::of(DAY, &ours, TRACES[1].2));
+        found.push(StepGains::of(DAY, &ours, TRACES[1].2));
         chart = chart.with(Series::bars("NASA day, ours", ours));
     } else {
         outcome = outcome.note("the real day is not in the data directory, so only the model was run");
@@ -239,11 +239,11 @@ mod tests {
 
     #[test]
     fn the_papers_own_ratios_agree_and_a_real_day_without_gain_does_not() {
-        let papers = || TRACES.map(|(name, _, paper, _)| Found::of(name, &paper, paper));
+        let papers = || TRACES.map(|(name, _, paper, _)| StepGains::of(name, &paper, paper));
         assert_eq!(verdict(&papers()).word(), "agrees", "{}", verdict(&papers()).text());
         assert!(verdict(&papers()).text().contains("migration 7 to 14 % here and 7 to 14 % in the paper"));
-        let day = Found::of(DAY, &[47.4, 21.41, 21.39, 21.39], TRACES[1].2);
-        let found: Vec<Found> = papers().into_iter().chain([day]).collect();
+        let day = StepGains::of(DAY, &[47.4, 21.41, 21.39, 21.39], TRACES[1].2);
+        let found: Vec<StepGains> = papers().into_iter().chain([day]).collect();
         assert_eq!(verdict(&found).word(), "differs");
         assert!(
             verdict(&found).text().contains("not on NASA day, where two hashes gain 55 %"),

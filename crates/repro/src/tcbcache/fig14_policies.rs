@@ -55,7 +55,7 @@ fn policies(context: &Context<'_>) -> Vec<(&'static str, Policy)> {
 }
 
 /// Results of a trace, relative to the misses of spec.
-struct Found {
+struct RelativeMisses {
     trace: &'static str,
     /// RR, Access and TCB(16).
     rivals: [f64; 3],
@@ -67,9 +67,9 @@ struct Found {
 /// calls alike.
 const ALIKE: f64 = 1.05;
 
-fn verdict(found: &[Found]) -> Verdict {
+fn verdict(found: &[RelativeMisses]) -> Verdict {
     let (mut apart, mut behind, mut is_alike) = (Vec::new(), Vec::new(), true);
-    for Found { trace, rivals, both_banks } in found {
+    for RelativeMisses { trace, rivals, both_banks } in found {
         let least = rivals.iter().copied().fold(f64::INFINITY, f64::min);
         let most = rivals.iter().copied().fold(0.0, f64::max);
         is_alike &= most <= ALIKE * least;
@@ -122,7 +122,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let spec = place("spec").map_or(f64::NAN, |at| percents[at]);
         let of = |name: &str| place(name).map_or(f64::NAN, |at| percents[at] / spec);
         let model = workload.is_model;
-        found.push(Found {
+        found.push(RelativeMisses {
             trace: short,
             rivals: ["RR", "Access", "TCB(16)"].map(of),
             both_banks: of("LRU"),
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn rivals_that_are_alike_and_behind_would_agree() {
-        let found = |trace, rivals| Found { trace, rivals, both_banks: 0.9 };
+        let found = |trace, rivals| RelativeMisses { trace, rivals, both_banks: 0.9 };
         assert_eq!(
             verdict(&[found("one", [1.1, 1.12, 1.13]), found("two", [1.3, 1.32, 1.29])]).word(),
             "agrees"

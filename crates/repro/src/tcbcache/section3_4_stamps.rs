@@ -25,7 +25,7 @@ const BITS: [u32; 8] = [8, 10, 12, 14, 16, 18, 20, 24];
 
 /// Results of a trace: misses with 16-bit stamps relative to unlimited ones, and hits by auxiliary
 /// functions in percent.
-struct Found {
+struct StampMisses {
     trace: &'static str,
     sixteen: f64,
     auxiliary: f64,
@@ -34,7 +34,7 @@ struct Found {
 /// Judges the results of the traces. 24-bit stamps wrap after 16.8 million accesses, more than
 /// there are here. They wrap 256 times less often than 16-bit stamps, and the cost of a wrap does
 /// not depend on its frequency.
-fn verdict(found: &[Found]) -> Verdict {
+fn verdict(found: &[StampMisses]) -> Verdict {
     let costs = |share: f64| (share - 1.0) * 100.0;
     let worst = found.iter().map(|one| costs(one.sixteen)).fold(0.0, f64::max) / 256.0;
     let sixteen: Vec<String> =
@@ -85,7 +85,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         chart = chart.with(Series::line(short, points));
         let spec = misses(context, &workload.trace, CacheSpec::PAPER, draws)?;
         let ours = misses(context, &workload.trace, CacheSpec::PAPER.with_policy(Policy::FlowLru), draws)?;
-        found.push(Found { trace: short, sixteen, auxiliary: spec.counts.auxiliary_share() * 100.0 });
+        found.push(StampMisses { trace: short, sixteen, auxiliary: spec.counts.auxiliary_share() * 100.0 });
         outcome = outcome.values([
             Value::new(
                 format!("hits by auxiliary functions, spec, {short}"),
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn sixteen_bits_that_cost_many_times_the_misses_would_agree() {
-        let found = |sixteen| [Found { trace: "one", sixteen, auxiliary: 3.0 }];
+        let found = |sixteen| [StampMisses { trace: "one", sixteen, auxiliary: 3.0 }];
         assert_eq!(verdict(&found(1.5)).word(), "differs");
         assert!(
             verdict(&found(1.5)).text().ends_with("so 0.20 % more at most"),

@@ -14,7 +14,7 @@ pub(super) enum Fetch {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct LastUse {
     core_changes: u32,
     all_changes: u32,
     core: u16,
@@ -24,7 +24,7 @@ struct Place {
 #[derive(Clone, Debug)]
 pub(super) struct Caches {
     model: CacheModel,
-    places: Vec<Place>,
+    places: Vec<LastUse>,
     core_changes: Vec<u32>,
     all_changes: u32,
     /// The flow that each worker processed last.
@@ -37,7 +37,7 @@ impl Caches {
         let cores = core_of.iter().map(|&core| usize::from(core) + 1).max().unwrap_or(1);
         Self {
             model,
-            places: vec![Place { core_changes: 0, all_changes: 0, core: NOWHERE }; flows],
+            places: vec![LastUse { core_changes: 0, all_changes: 0, core: NOWHERE }; flows],
             core_changes: vec![0; cores],
             all_changes: 0,
             current: vec![u32::MAX; core_of.len()],
@@ -68,7 +68,7 @@ impl Caches {
         } else {
             Fetch::Memory
         };
-        *place = Place { core_changes: own_changes, all_changes: self.all_changes, core };
+        *place = LastUse { core_changes: own_changes, all_changes: self.all_changes, core };
         let cycles = match fetch {
             Fetch::Private => 0,
             Fetch::Shared => self.model.shared_cycles,

@@ -47,7 +47,7 @@ const BLOCKS_MAX: usize = 64;
 
 /// The location of a batch's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum PacketLocation {
     /// A block of the source, by its number.
     Source(u64),
     /// A block of this module, by the index of its datagram.
@@ -90,7 +90,7 @@ pub struct Defrag<S> {
     ready: Option<(Datagram, u32)>,
     blocks: Vec<SharedBlock>,
     datagrams: u64,
-    place: Option<Place>,
+    place: Option<PacketLocation>,
     number: u64,
     /// Whether nothing was read from the source since the last call of `withheld`.
     asked: bool,
@@ -126,7 +126,7 @@ impl<S: PacketSource> Defrag<S> {
 
     /// Sets the block number of a batch according to the location of its packets: a new location
     /// gets a new number.
-    fn number(&mut self, batch: &mut PacketBatch, place: Place) {
+    fn number(&mut self, batch: &mut PacketBatch, place: PacketLocation) {
         if self.place != Some(place) {
             self.place = Some(place);
             self.number += 1;
@@ -157,7 +157,7 @@ impl<S: PacketSource> Defrag<S> {
         batch.block = Some(Arc::clone(&block));
         self.blocks.push(block);
         self.datagrams += 1;
-        self.number(batch, Place::Datagram(self.datagrams));
+        self.number(batch, PacketLocation::Datagram(self.datagrams));
         Some(Fill::Packets)
     }
 
@@ -199,7 +199,7 @@ impl<S: PacketSource> Defrag<S> {
         if !batch.packets.is_empty() {
             batch.block = Some(Arc::clone(block));
             batch.pass = self.split.pass;
-            let place = Place::Source(self.split.block_number);
+            let place = PacketLocation::Source(self.split.block_number);
             self.number(batch, place);
         }
         if self.at == self.split.packets.len() {
@@ -283,7 +283,7 @@ impl<S: PacketSource> PacketSource for Defrag<S> {
             }
             self.split.block_number = batch.block_number;
             if !self.has_fragments(batch) {
-                let place = Place::Source(batch.block_number);
+                let place = PacketLocation::Source(batch.block_number);
                 self.number(batch, place);
                 return Ok(Fill::Packets);
             }

@@ -38,7 +38,7 @@ struct Run {
 
 /// What packets of one direction have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Side {
+struct DirectionFeatures {
     /// Bytes on the wire.
     sizes: Moments,
     /// Nanoseconds between packets.
@@ -64,7 +64,7 @@ struct Side {
 /// Both directions, the low endpoint's first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Both {
-    sides: [Side; 2],
+    sides: [DirectionFeatures; 2],
     gaps: Moments,
     latest_ns: u64,
     /// The start of the activity that lasts, and the activities and pauses before it.
@@ -76,7 +76,7 @@ struct Both {
     is_v6: bool,
 }
 
-impl Side {
+impl DirectionFeatures {
     /// Adds a packet. Returns whether it has data.
     fn add(&mut self, packet: &PacketView<'_>) -> bool {
         let (headers, stamped_ns) = (&packet.headers, packet.stamped_ns);

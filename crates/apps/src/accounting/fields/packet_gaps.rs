@@ -15,18 +15,18 @@ use super::{FieldStore, Fields};
 /// packets of its direction is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketGaps {
-    sides: [Side; 2],
+    sides: [DirectionGaps; 2],
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Side {
+struct DirectionGaps {
     /// All gaps but the last, into which a packet may still fall.
     gaps: Moments,
     /// The stamp of the latest packet, and the gap before it.
     latest: Option<(u64, Option<u64>)>,
 }
 
-impl Side {
+impl DirectionGaps {
     #[inline(always)]
     fn add(&mut self, stamped_ns: u64) {
         let Some((last_ns, gap_ns)) = self.latest else {

@@ -19,12 +19,12 @@ use crate::accounting::connection::{ACK, RST, SYN, Segment};
 /// or when that acknowledgement is stamped before the segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PayloadRtt {
-    sides: [Side; 2],
+    sides: [DirectionTimes; 2],
 }
 
 /// The data of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Side {
+struct DirectionTimes {
     times: Moments,
     /// The number after all data so far, if there was data.
     highest: Option<u32>,
@@ -32,7 +32,7 @@ struct Side {
     timed: Option<(u32, u64)>,
 }
 
-impl Side {
+impl DirectionTimes {
     #[inline(always)]
     fn send(&mut self, begin: u32, end: u32, stamped_ns: u64) {
         let is_new = self.highest.is_none_or(|highest| !is_before(begin, highest));

@@ -6,7 +6,7 @@ use flowloom_flow_key::protocol::UDP;
 use flowloom_packet::PacketView;
 use flowloom_record::{Column, Group, Kind, Value};
 
-use super::application::first_messages::{BYTES_MAX, Destination, Message, Side as Stream};
+use super::application::first_messages::{BYTES_MAX, Destination, Message, StreamState as Stream};
 use super::application::quic_initial::{InitialKeys, InitialPacket, crypto_frames, packets};
 use super::application::tls_hello::{self, ClientHello, TlsHello};
 use super::application::{Reading, quic_version};
@@ -26,7 +26,7 @@ const KEYS_MAX: u8 = 4;
 /// The version in a flow's first datagrams, and the ClientHello of the client's Initial packets.
 #[derive(Clone, Debug, Default)]
 pub struct Quic {
-    sides: [Side; 2],
+    sides: [DirectionVersion; 2],
     hello: Stream<QuicHello>,
     keys: Option<Held<Keys>>,
     /// The direction whose Initial packets are the client's.
@@ -36,13 +36,13 @@ pub struct Quic {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Side {
+struct DirectionVersion {
     version: Option<u32>,
     /// Number of datagrams examined, including the one with the version.
     datagrams: u8,
 }
 
-impl Side {
+impl DirectionVersion {
     fn is_decided(self) -> bool {
         self.version.is_some() || self.datagrams == DATAGRAMS_MAX
     }

@@ -25,7 +25,7 @@ enum Probe {
 
 /// Counts of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Side {
+struct DirectionCounts {
     /// The number after everything sent so far, and when it was sent.
     next: Option<(u32, u64)>,
     /// The last acknowledgement, and when it was sent.
@@ -53,7 +53,7 @@ struct Side {
 /// two duplicate acknowledgements of its number within 20 ms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TcpTrouble {
-    sides: [Side; 2],
+    sides: [DirectionCounts; 2],
     /// When the last SYN was sent, until it is acknowledged.
     syn_ns: Option<u64>,
     /// The round-trip time of the handshake.
@@ -85,7 +85,7 @@ impl Sent {
     }
 
     /// Returns whether it has no data and repeats everything of the last segment of its side.
-    fn is_repeated(&self, side: &Side) -> bool {
+    fn is_repeated(&self, side: &DirectionCounts) -> bool {
         let Segment { sequence, acknowledgement, window, .. } = self.segment;
         !self.is_control()
             && self.payload_bytes == 0
@@ -154,7 +154,7 @@ impl TcpTrouble {
     }
 }
 
-impl Side {
+impl DirectionCounts {
     /// Counts a segment with data, SYN or FIN that was sent again or too late.
     fn count_again(&mut self, other: &Self, sent: &Sent, disorder_ns: u64) {
         let begin = sent.segment.sequence;

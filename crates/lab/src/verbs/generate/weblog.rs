@@ -28,14 +28,14 @@ const STATE_BYTES: u32 = 64;
 
 /// Formats of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum LogFormat {
     Clf,
     Tsv,
     Csv,
     OracleGeneral,
 }
 
-impl Form {
+impl LogFormat {
     fn of(path: &Path) -> Result<Self, Failure> {
         if path.as_os_str() == "-" {
             return Ok(Self::Clf);
@@ -75,9 +75,9 @@ enum Made {
 /// Runs the command.
 pub(super) fn run(arguments: &Weblog, common: &Common) -> Result<Status, Failure> {
     let begun = Instant::now();
-    let form = Form::of(&arguments.output)?;
+    let form = LogFormat::of(&arguments.output)?;
     let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
-    let is_log = matches!(form, Form::Clf | Form::Tsv);
+    let is_log = matches!(form, LogFormat::Clf | LogFormat::Tsv);
     let packets = packet_model(arguments.connection, arguments.view);
     if is_log && packets != PacketModel::default() {
         return Err(Failure::Usage(String::from(
@@ -147,7 +147,7 @@ pub(super) fn run(arguments: &Weblog, common: &Common) -> Result<Status, Failure
 }
 
 /// Writes everything with the compression that the extension of the path selects.
-fn write(out: impl Write, arguments: &Weblog, form: Form, made: &Made) -> io::Result<()> {
+fn write(out: impl Write, arguments: &Weblog, form: LogFormat, made: &Made) -> io::Result<()> {
     let out = BufWriter::with_capacity(1 << 20, out);
     match arguments.output.extension().and_then(|extension| extension.to_str()) {
         Some("zst") => {
@@ -168,16 +168,16 @@ fn write(out: impl Write, arguments: &Weblog, form: Form, made: &Made) -> io::Re
     }
 }
 
-fn records(out: &mut impl Write, form: Form, made: &Made) -> io::Result<()> {
+fn records(out: &mut impl Write, form: LogFormat, made: &Made) -> io::Result<()> {
     match made {
         Made::Log(log) => {
-            if form == Form::Tsv {
+            if form == LogFormat::Tsv {
                 writeln!(out, "host\tlogname\ttime\tmethod\turl\tresponse\tbytes")?;
             }
             for entry in log {
                 let (host, bytes) = (Ipv4Addr::from_bits(entry.address), entry.reply_bytes);
                 let seconds = entry.time_ms / 1000;
-                if form == Form::Tsv {
+                if form == LogFormat::Tsv {
                     writeln!(out, "{host}\t-\t{seconds}\tGET\t/\t200\t{bytes}")?;
                 } else {
                     let time = LogTime(seconds);
@@ -186,11 +186,11 @@ fn records(out: &mut impl Write, form: Form, made: &Made) -> io::Result<()> {
             }
         }
         Made::Accesses(accesses, uses) => {
-            if form == Form::Csv {
+            if form == LogFormat::Csv {
                 writeln!(out, "time_ms,key,closes")?;
             }
             for (position, access) in accesses.iter().enumerate() {
-                if form == Form::Csv {
+                if form == LogFormat::Csv {
                     writeln!(
                         out,
                         "{},{:#x},{}",
@@ -253,15 +253,15 @@ mod tests {
     #[test]
     fn the_name_says_the_form() {
         for (name, form) in [
-            ("a.log", Form::Clf),
-            ("a.log.gz", Form::Clf),
-            ("a.TSV.zst", Form::Tsv),
-            ("a.csv", Form::Csv),
-            ("a.oracleGeneral.bin.zst", Form::OracleGeneral),
-            ("-", Form::Clf),
+            ("a.log", LogFormat::Clf),
+            ("a.log.gz", LogFormat::Clf),
+            ("a.TSV.zst", LogFormat::Tsv),
+            ("a.csv", LogFormat::Csv),
+            ("a.oracleGeneral.bin.zst", LogFormat::OracleGeneral),
+            ("-", LogFormat::Clf),
         ] {
-            assert_eq!(Form::of(Path::new(name)).unwrap(), form, "{name}");
+            assert_eq!(LogFormat::of(Path::new(name)).unwrap(), form, "{name}");
         }
-        assert!(Form::of(Path::new("a.txt")).is_err());
+        assert!(LogFormat::of(Path::new("a.txt")).is_err());
     }
 }

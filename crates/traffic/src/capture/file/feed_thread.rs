@@ -22,7 +22,7 @@ pub(crate) struct FeedThread {
 
 #[derive(Debug)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<FeedState>,
     /// The walk waits here for a piece.
     filled: Condvar,
     /// The thread waits here for a buffer.
@@ -30,7 +30,7 @@ struct Shared {
 }
 
 #[derive(Debug)]
-struct State {
+struct FeedState {
     pieces: VecDeque<Piece>,
     /// Buffers to fill. The thread takes the most recently used one first, because it is most
     /// likely to be in a cache.
@@ -56,7 +56,7 @@ pub(crate) enum Taken {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FeedState> {
         // No code that may panic runs under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -74,7 +74,7 @@ impl FeedThread {
         free: Vec<Vec<u8>>,
         unallocated: usize,
     ) -> Result<Self, (Feed, Vec<Vec<u8>>)> {
-        let state = State {
+        let state = FeedState {
             pieces: VecDeque::new(),
             free,
             unallocated,

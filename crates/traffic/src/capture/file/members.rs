@@ -8,7 +8,7 @@ use flowloom_packet::{Fill, InterfaceName, PacketBatch};
 use crate::capture::error::CaptureError;
 use crate::capture::map::Mapping;
 use crate::capture::notice::Notice;
-use crate::capture::open::{Capture, CaptureOptions, Place};
+use crate::capture::open::{Capture, CaptureOptions, WalkPosition};
 use crate::capture::opening::Opening;
 use crate::capture::patient::{GiveUp, Patient};
 use crate::capture::set_options::{Input, SetOptions, SetOrder};
@@ -40,7 +40,7 @@ pub(crate) struct Member {
 #[derive(Clone, Debug)]
 pub(crate) struct MemberRange {
     /// Where it begins; `None` at the beginning of the file.
-    pub(crate) begin: Option<Place>,
+    pub(crate) begin: Option<WalkPosition>,
     /// Records that begin from this offset on are not read; `None` to read to the end.
     pub(crate) limit: Option<u64>,
 }

@@ -78,12 +78,12 @@ pub struct Capture {
     taken_bytes: Arc<AtomicU64>,
     notice: Option<Notice>,
     /// The boundary at which it stopped at a limit.
-    left_off: Option<Place>,
+    left_off: Option<WalkPosition>,
 }
 
 /// A position in a file, with the reading state there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct WalkPosition {
     pub(crate) offset: u64,
     pub(crate) state: WalkState,
 }
@@ -192,7 +192,7 @@ impl Capture {
     pub(crate) fn mapped_between(
         path: &Path,
         mapping: Mapping,
-        begin: Option<Place>,
+        begin: Option<WalkPosition>,
         limit: Option<u64>,
     ) -> Result<Self, CaptureError> {
         let mut capture = Self::segment(path, mapping, begin, limit)?;
@@ -208,13 +208,13 @@ impl Capture {
     pub(crate) fn segment(
         path: &Path,
         mapping: Mapping,
-        begin: Option<Place>,
+        begin: Option<WalkPosition>,
         limit: Option<u64>,
     ) -> Result<Self, CaptureError> {
         let head = mapping.head();
         let format = recognise(path, head, None)?;
         let (walk, start) = match begin {
-            Some(Place { offset, state }) => {
+            Some(WalkPosition { offset, state }) => {
                 let start = usize::try_from(offset).unwrap_or(usize::MAX);
                 (Walk::resume(state, start), start)
             }
@@ -344,7 +344,7 @@ impl Capture {
                         if stop == Stop::Limit {
                             let bytes = mapped.mapping().block().bytes();
                             let state = self.walk.state_at(bytes, mapped.offset());
-                            self.left_off = Some(Place { offset, state });
+                            self.left_off = Some(WalkPosition { offset, state });
                         }
                         self.stopped(stop, offset);
                     }
@@ -461,7 +461,7 @@ impl Capture {
     }
 
     /// Returns the boundary at which it stopped, if it stopped at its limit.
-    pub(crate) fn left_off(&self) -> Option<&Place> {
+    pub(crate) fn left_off(&self) -> Option<&WalkPosition> {
         self.left_off.as_ref()
     }
 
@@ -477,14 +477,14 @@ impl Capture {
 
     /// Returns the mapping of a mapped capture that has not ended and is read to its end, and how
     /// far it was read.
-    pub(crate) fn mapped_place(&self) -> Option<(&Mapping, Place)> {
+    pub(crate) fn mapped_place(&self) -> Option<(&Mapping, WalkPosition)> {
         let Body::Mapped(mapped) = &self.body else { return None };
         if mapped.is_limited() {
             return None;
         }
         let (mapping, offset) = (mapped.mapping(), mapped.offset());
         let state = self.walk.state_at(mapping.block().bytes(), offset);
-        Some((mapping, Place { offset: offset as u64, state }))
+        Some((mapping, WalkPosition { offset: offset as u64, state }))
     }
 
     /// Returns the mapping of a mapped capture, for another pass.

@@ -14,7 +14,7 @@
 
 use crate::capture::RECORD_BYTES_MAX;
 use crate::capture::format::Format;
-use crate::capture::open::Place;
+use crate::capture::open::WalkPosition;
 use crate::capture::pcap_state::{PcapState, RecordHeader};
 use crate::capture::pcapng::{BlockHeader, BlockOrder, section_header_bytes};
 use crate::capture::stop::Stop;
@@ -107,7 +107,7 @@ impl FileHead {
     }
 
     /// Returns the head of the rest of a file from a record on.
-    pub(crate) fn at(place: &Place) -> Self {
+    pub(crate) fn at(place: &WalkPosition) -> Self {
         Self { state: place.state.clone(), first: usize::try_from(place.offset).unwrap_or(usize::MAX) }
     }
 

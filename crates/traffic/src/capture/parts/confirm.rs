@@ -7,7 +7,7 @@ use flowloom_packet::LinkType;
 
 use crate::capture::error::CaptureError;
 use crate::capture::notice::Notice;
-use crate::capture::open::Place;
+use crate::capture::open::WalkPosition;
 use crate::capture::overlap::{Times, overlapping};
 use crate::capture::part::PartRead;
 use crate::capture::parts::CaptureParts;
@@ -161,12 +161,12 @@ impl CaptureParts {
         }
         let mapping = self.shared().files.get(limit.file()).and_then(|file| file.mapping.as_ref());
         match (&limit.place, &truth.place, mapping) {
-            (Some(Place { offset, .. }), Some(Place { state, .. }), Some(mapping))
+            (Some(WalkPosition { offset, .. }), Some(WalkPosition { state, .. }), Some(mapping))
                 if truth.file() == limit.file() =>
             {
                 let rest = usize::try_from(*offset).ok().and_then(|at| mapping.block().bytes().get(at..));
                 let state = state.clone().before(rest.unwrap_or_default());
-                Boundary::inside(limit.file(), Place { offset: *offset, state })
+                Boundary::inside(limit.file(), WalkPosition { offset: *offset, state })
             }
             _ => limit,
         }
@@ -203,7 +203,7 @@ impl PartRead {
         Some(match (&end.place, &self.begin.place, &truth.place) {
             (Some(place), Some(begin), Some(truth)) => {
                 let state = place.state.clone().rebased(&begin.state, &truth.state, self.first_effects());
-                Boundary::inside(end.file(), Place { offset: place.offset, state })
+                Boundary::inside(end.file(), WalkPosition { offset: place.offset, state })
             }
             _ => end,
         })

@@ -43,7 +43,7 @@ use std::sync::Arc;
 use super::boundary::{Budget, FileHead};
 use super::error::CaptureError;
 use super::members::{Member, Members};
-use super::open::{Capture, Place};
+use super::open::{Capture, WalkPosition};
 use super::overlap::{Overlap, estimate, sort_by_first_time};
 use super::part::CapturePart;
 use super::plan::{Boundary, Plan};
@@ -497,7 +497,7 @@ fn place_from(
     offset: u64,
     options: SetOptions,
     search: &mut Search,
-) -> Result<Option<Place>, CaptureError> {
+) -> Result<Option<WalkPosition>, CaptureError> {
     if member.mapping.is_none() {
         let capture = match Capture::open_unless_pipe(member.path(), options.capture)? {
             Ok(capture) => capture,
@@ -516,7 +516,7 @@ fn place_from(
         .record_from(bytes, from, budget)
         // The beginning of the file lies before the first record.
         .filter(|at| *at > head.first())
-        .map(|at| Place { offset: at as u64, state: head.state_at(bytes, at) }))
+        .map(|at| WalkPosition { offset: at as u64, state: head.state_at(bytes, at) }))
 }
 
 /// Returns why a set has only one part.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::capture::members::Member;
 use crate::capture::notice::Notice;
-use crate::capture::open::Place;
+use crate::capture::open::WalkPosition;
 use crate::capture::set_options::SetOptions;
 use crate::capture::set_progress::SetProgress;
 
@@ -14,7 +14,7 @@ use crate::capture::set_progress::SetProgress;
 pub struct Boundary {
     pub(crate) file: usize,
     /// `None` at the beginning of a file.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<WalkPosition>,
 }
 
 impl Boundary {
@@ -22,7 +22,7 @@ impl Boundary {
         Self { file, place: None }
     }
 
-    pub(crate) fn inside(file: usize, place: Place) -> Self {
+    pub(crate) fn inside(file: usize, place: WalkPosition) -> Self {
         Self { file, place: Some(place) }
     }
 
@@ -43,7 +43,7 @@ impl Boundary {
     pub fn token(&self) -> String {
         match &self.place {
             None => format!("{}:0", self.file),
-            Some(Place { offset, state }) => format!("{}:{offset}:{}", self.file, state.token()),
+            Some(WalkPosition { offset, state }) => format!("{}:{offset}:{}", self.file, state.token()),
         }
     }
 

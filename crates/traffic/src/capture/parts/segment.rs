@@ -19,7 +19,7 @@ use flowloom_packet::{Fill, PacketBatch, PacketSource, Segment, SourceError};
 use crate::capture::boundary::{Budget, FileHead};
 use crate::capture::error::CaptureError;
 use crate::capture::map::Mapping;
-use crate::capture::open::{Capture, Place};
+use crate::capture::open::{Capture, WalkPosition};
 #[cfg(target_os = "linux")]
 use crate::capture::read_ahead::ReadAhead;
 use crate::capture::summary::FileRead;
@@ -29,7 +29,7 @@ const WRONG_MAX: u32 = 8;
 
 /// A part of a mapped capture between two places.
 pub(crate) struct CaptureSegment {
-    begin: Place,
+    begin: WalkPosition,
     capture: Capture,
 }
 
@@ -63,11 +63,11 @@ pub(crate) struct Splitter {
     path: PathBuf,
     mapping: Mapping,
     /// The end of the last segment that was right.
-    known: Place,
+    known: WalkPosition,
     /// What was read up to there.
     read: FileRead,
     /// Where the next segment begins, if the assumptions are right.
-    next: Place,
+    next: WalkPosition,
     budget: Budget,
     wrong: u32,
     /// Segments that were split off and not taken back.
@@ -120,7 +120,7 @@ impl Splitter {
         let begin = self.next.clone();
         let mapping = self.mapping.with_own_block();
         let capture = Capture::segment(&self.path, mapping, Some(begin.clone()), Some(end as u64)).ok()?;
-        self.next = Place { offset: end as u64, state: head.state_at(all, end) };
+        self.next = WalkPosition { offset: end as u64, state: head.state_at(all, end) };
         #[cfg(target_os = "linux")]
         if let Some(read_ahead) = &self.read_ahead {
             read_ahead.walked_to(end);
@@ -143,11 +143,11 @@ impl Splitter {
         }
         self.open -= 1;
         self.read.append(FileRead::of(capture));
-        let Some(Place { offset, state }) = capture.left_off() else {
+        let Some(WalkPosition { offset, state }) = capture.left_off() else {
             return Rejoined::Last(Box::new(self.read.clone()));
         };
         let state = state.clone().rebased(&begin.state, &self.known.state, effects);
-        self.known = Place { offset: *offset, state };
+        self.known = WalkPosition { offset: *offset, state };
         Rejoined::Right
     }
 

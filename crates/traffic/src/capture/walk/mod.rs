@@ -32,7 +32,7 @@ use super::stop::Stop;
 /// The state of a walk through one capture, kept between batches.
 #[derive(Debug)]
 pub(crate) struct Walk {
-    kind: Kind,
+    kind: FormatWalk,
     ahead: Ahead,
     packets: u64,
     /// The offset of a step's bytes in the unpacked file.
@@ -112,7 +112,7 @@ impl WalkState {
 }
 
 #[derive(Debug)]
-enum Kind {
+enum FormatWalk {
     Pcap(PcapWalk),
     Pcapng(PcapngWalk),
 }
@@ -123,9 +123,9 @@ impl Walk {
         let (kind, start) = match format {
             Format::Pcap { big_endian, nanoseconds, modified } => {
                 let (walk, start) = PcapWalk::begin(bytes, big_endian, nanoseconds, modified)?;
-                (Kind::Pcap(walk), start)
+                (FormatWalk::Pcap(walk), start)
             }
-            Format::Pcapng => (Kind::Pcapng(PcapngWalk::begin(bytes)?), 0),
+            Format::Pcapng => (FormatWalk::Pcapng(PcapngWalk::begin(bytes)?), 0),
         };
         Ok((
             Self {
@@ -156,7 +156,7 @@ impl Walk {
         let mut from = from;
         let (next, stop) = loop {
             match &mut self.kind {
-                Kind::Pcap(walk) => match walk.step(bytes, from, last, &mut self.ahead, out) {
+                FormatWalk::Pcap(walk) => match walk.step(bytes, from, last, &mut self.ahead, out) {
                     (at, Stop::Joined) => match walk.join(&bytes[at..]) {
                         Ok(header_bytes) => {
                             from = at + header_bytes;
@@ -166,7 +166,7 @@ impl Walk {
                     },
                     end => break end,
                 },
-                Kind::Pcapng(walk) => break walk.step(bytes, from, &mut self.ahead, out),
+                FormatWalk::Pcapng(walk) => break walk.step(bytes, from, &mut self.ahead, out),
             }
         };
         self.packets += (out.len() - before) as u64;
@@ -219,8 +219,8 @@ impl Walk {
     /// record.
     fn other_format_at(&self, rest: &[u8]) -> Option<Stop> {
         match &self.kind {
-            Kind::Pcap(_) => None,
-            Kind::Pcapng(_) => rest.first_chunk::<12>().and_then(|head| other_capture(head)),
+            FormatWalk::Pcap(_) => None,
+            FormatWalk::Pcapng(_) => rest.first_chunk::<12>().and_then(|head| other_capture(head)),
         }
     }
 
@@ -228,8 +228,8 @@ impl Walk {
     /// reached them.
     pub(crate) fn state_at(&self, bytes: &[u8], at: usize) -> WalkState {
         let state = match &self.kind {
-            Kind::Pcap(walk) => WalkState::Pcap(walk.state()),
-            Kind::Pcapng(walk) => WalkState::Pcapng(walk.state()),
+            FormatWalk::Pcap(walk) => WalkState::Pcap(walk.state()),
+            FormatWalk::Pcapng(walk) => WalkState::Pcapng(walk.state()),
         };
         state.before(bytes.get(at..).unwrap_or_default())
     }
@@ -238,16 +238,16 @@ impl Walk {
     /// there.
     pub(crate) fn block_header(&self, rest: &[u8]) -> Option<BlockHeader> {
         match &self.kind {
-            Kind::Pcap(_) => None,
-            Kind::Pcapng(walk) => walk.order().header(rest),
+            FormatWalk::Pcap(_) => None,
+            FormatWalk::Pcapng(walk) => walk.order().header(rest),
         }
     }
 
     /// Continues from the state of another walk.
     pub(crate) fn resume(state: WalkState, at: usize) -> Self {
         let kind = match state {
-            WalkState::Pcap(state) => Kind::Pcap(PcapWalk::resume(state)),
-            WalkState::Pcapng(state) => Kind::Pcapng(PcapngWalk::resume(state)),
+            WalkState::Pcap(state) => FormatWalk::Pcap(PcapWalk::resume(state)),
+            WalkState::Pcapng(state) => FormatWalk::Pcapng(PcapngWalk::resume(state)),
         };
         Self {
             kind,
@@ -262,8 +262,8 @@ impl Walk {
     /// Returns how the results of this walk depend on what came before its first record.
     pub(crate) fn effects(&self) -> Effects {
         match &self.kind {
-            Kind::Pcap(_) => Effects { has_section: self.joints.count > 0, ..Effects::default() },
-            Kind::Pcapng(walk) => walk.effects(),
+            FormatWalk::Pcap(_) => Effects { has_section: self.joints.count > 0, ..Effects::default() },
+            FormatWalk::Pcapng(walk) => walk.effects(),
         }
     }
 
@@ -302,10 +302,10 @@ impl Walk {
         let record = |packet: &RawPacket| {
             let position = usize::try_from(packet.position).unwrap_or(usize::MAX).min(bytes.len());
             match &self.kind {
-                Kind::Pcap(walk) => {
+                FormatWalk::Pcap(walk) => {
                     position.saturating_sub(walk.header_bytes())..position + packet.captured_bytes as usize
                 }
-                Kind::Pcapng(walk) => walk.block_of_packet(bytes, from, position),
+                FormatWalk::Pcapng(walk) => walk.block_of_packet(bytes, from, position),
             }
         };
         let first = packets.iter().position(|packet| record(packet).end > end)?;
@@ -317,7 +317,7 @@ impl Walk {
 
     /// From now on, collects the details of a pcapng capture other than its packets.
     pub(crate) fn note_details(&mut self) {
-        if let Kind::Pcapng(walk) = &mut self.kind {
+        if let FormatWalk::Pcapng(walk) = &mut self.kind {
             walk.note_details();
         }
     }
@@ -325,16 +325,16 @@ impl Walk {
     /// Returns the collected details of a pcapng capture.
     pub(crate) fn details(&mut self) -> Option<&mut Details> {
         match &mut self.kind {
-            Kind::Pcap(_) => None,
-            Kind::Pcapng(walk) => walk.details(),
+            FormatWalk::Pcap(_) => None,
+            FormatWalk::Pcapng(walk) => walk.details(),
         }
     }
 
     /// Returns the minimum size of a record in bytes.
     pub(crate) fn record_header_bytes(&self) -> usize {
         match &self.kind {
-            Kind::Pcap(walk) => walk.header_bytes(),
-            Kind::Pcapng(_) => pcapng::BLOCK_BYTES_MIN,
+            FormatWalk::Pcap(walk) => walk.header_bytes(),
+            FormatWalk::Pcapng(_) => pcapng::BLOCK_BYTES_MIN,
         }
     }
 
@@ -351,35 +351,35 @@ impl Walk {
     /// Returns the distinct link types declared so far.
     pub(crate) fn links(&self) -> &[flowloom_packet::LinkType] {
         match &self.kind {
-            Kind::Pcap(walk) => walk.links(),
-            Kind::Pcapng(walk) => walk.links(),
+            FormatWalk::Pcap(walk) => walk.links(),
+            FormatWalk::Pcapng(walk) => walk.links(),
         }
     }
 
     /// Returns how many packets stated a captured length that exceeds their record.
     pub(crate) fn lying_lengths(&self) -> u64 {
         match &self.kind {
-            Kind::Pcap(_) => 0,
-            Kind::Pcapng(walk) => walk.lying_lengths(),
+            FormatWalk::Pcap(_) => 0,
+            FormatWalk::Pcapng(walk) => walk.lying_lengths(),
         }
     }
 
     /// Returns what the capture says about its losses so far.
     pub(crate) fn losses(&self) -> Losses {
         match &self.kind {
-            Kind::Pcap(_) => Losses::default(),
-            Kind::Pcapng(walk) => walk.losses().clone(),
+            FormatWalk::Pcap(_) => Losses::default(),
+            FormatWalk::Pcapng(walk) => walk.losses().clone(),
         }
     }
 
     /// Returns how many interfaces and sections the capture has declared so far.
     pub(crate) fn sections_and_interfaces(&self) -> (u64, u64) {
         match &self.kind {
-            Kind::Pcap(_) => {
+            FormatWalk::Pcap(_) => {
                 let captures = u64::from(!self.is_resumed) + self.joints.count;
                 (captures, captures)
             }
-            Kind::Pcapng(walk) => walk.sections_and_interfaces(),
+            FormatWalk::Pcapng(walk) => walk.sections_and_interfaces(),
         }
     }
 }

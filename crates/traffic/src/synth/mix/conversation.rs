@@ -19,7 +19,7 @@ const IMIX_SHARES: (u64, u64, u64) = (7, 4, 1);
 
 /// The kind of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FlowShape {
     Tcp,
     Dns,
     Quic,
@@ -64,18 +64,18 @@ impl Layout {
     /// Returns the kind of a flow of `packets` packets. Short flows may be of any kind; long flows
     /// are TCP, QUIC or a ping.
     #[inline]
-    fn kind(&self, flow: u64, packets: u32) -> Kind {
+    fn kind(&self, flow: u64, packets: u32) -> FlowShape {
         if flow >= self.ordinary {
-            return Kind::Flood;
+            return FlowShape::Flood;
         }
         if self.is_fragmenting(flow) {
-            return Kind::Fragments;
+            return FlowShape::Fragments;
         }
         match word_of(self.seed ^ 0x4B49_4E44, flow) % 100 {
-            66..90 if packets <= 4 => Kind::Dns,
-            0..80 => Kind::Tcp,
-            80..97 => Kind::Quic,
-            _ => Kind::Echo,
+            66..90 if packets <= 4 => FlowShape::Dns,
+            0..80 => FlowShape::Tcp,
+            80..97 => FlowShape::Quic,
+            _ => FlowShape::Echo,
         }
     }
 
@@ -92,42 +92,42 @@ impl Layout {
         let kind = self.kind(flow, size);
         let word = word_of(self.seed, flow);
         let tags = self.tags(flow, word);
-        let v6 = self.is_v6(flow) && kind != Kind::Fragments;
+        let v6 = self.is_v6(flow) && kind != FlowShape::Fragments;
         let (client, client_port) = hosts.client(flow);
         // A flood has a single victim: the web server of the most popular host.
-        let server = if kind == Kind::Flood { 0 } else { hosts.server(flow) };
+        let server = if kind == FlowShape::Flood { 0 } else { hosts.server(flow) };
         let addresses = if v6 { hosts::v6(client, server) } else { hosts::v4(client, server) };
         let headers_bytes = ETHERNET_BYTES + 4 * tags.iter().flatten().count() + addresses.header_bytes();
         let space = Space { headers_bytes, size: self.size };
 
         let draw = random.next();
         let step = match kind {
-            Kind::Tcp => tcp(progress, size, word, &space, draw),
-            Kind::Flood => Step { from_client: true, payload: 0, what: What::Tcp(SYN) },
-            Kind::Dns => dns(progress.sent, &space, draw),
-            Kind::Quic => {
+            FlowShape::Tcp => tcp(progress, size, word, &space, draw),
+            FlowShape::Flood => Step { from_client: true, payload: 0, what: What::Tcp(SYN) },
+            FlowShape::Dns => dns(progress.sent, &space, draw),
+            FlowShape::Quic => {
                 let payload = space.drawn(8, draw).unwrap_or(30);
                 // Most packets come from the server, as in downloads.
                 Step { from_client: progress.sent == 0 || draw >> 61 == 0, payload, what: What::Udp }
             }
-            Kind::Echo => Step {
+            FlowShape::Echo => Step {
                 from_client: progress.sent.is_multiple_of(2),
                 payload: space.filled(8).unwrap_or(56),
                 what: What::Echo,
             },
-            Kind::Fragments => fragment(progress, &space),
+            FlowShape::Fragments => fragment(progress, &space),
         };
         let server_port = match kind {
-            Kind::Tcp => hosts.tcp_port(flow),
-            Kind::Dns => 53,
-            Kind::Quic | Kind::Flood => 443,
-            Kind::Fragments => 2049,
-            Kind::Echo => client_port,
+            FlowShape::Tcp => hosts.tcp_port(flow),
+            FlowShape::Dns => 53,
+            FlowShape::Quic | FlowShape::Flood => 443,
+            FlowShape::Fragments => 2049,
+            FlowShape::Echo => client_port,
         };
         // Both fragments of a datagram come from the same piece of the pool, which the datagram's
         // number selects.
         let place =
-            if kind == Kind::Fragments { word_of(word, u64::from(progress.sent / 2)) } else { draw };
+            if kind == FlowShape::Fragments { word_of(word, u64::from(progress.sent / 2)) } else { draw };
         let transport = transport(&step, word, progress);
         let payload = match transport {
             Transport::UdpFirst { whole_bytes } => Slice::new(place, whole_bytes).part(0, step.payload),
@@ -138,7 +138,7 @@ impl Layout {
             _ => Slice::new(place, step.payload),
         };
         let identification = match kind {
-            Kind::Fragments => (word as u16).wrapping_add((progress.sent / 2) as u16),
+            FlowShape::Fragments => (word as u16).wrapping_add((progress.sent / 2) as u16),
             _ => (word as u16).wrapping_add(progress.sent as u16),
         };
         note(progress, &step);

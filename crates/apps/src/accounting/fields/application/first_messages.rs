@@ -54,7 +54,7 @@ impl Content for Collecting {
 
 /// How far a direction is read.
 #[derive(Clone, Debug, Default)]
-pub(in super::super) enum Side<T: Content> {
+pub(in super::super) enum StreamState<T: Content> {
     #[default]
     Unseen,
     /// A SYN arrived; the number of the first byte.
@@ -67,7 +67,7 @@ pub(in super::super) enum Side<T: Content> {
     NotYet(u32, u8),
 }
 
-impl<T: Message> Side<T> {
+impl<T: Message> StreamState<T> {
     fn decided(reading: Reading<T>, to: &Destination<'_>) -> Self {
         match reading {
             Reading::Found(message) => Self::Found(to.hold(message)),
@@ -219,12 +219,12 @@ impl Collecting {
 /// The first messages of both directions.
 #[derive(Clone, Debug)]
 pub(in super::super) struct FirstMessages<T: Content> {
-    sides: [Side<T>; 2],
+    sides: [StreamState<T>; 2],
 }
 
 impl<T: Content> Default for FirstMessages<T> {
     fn default() -> Self {
-        Self { sides: [Side::Unseen, Side::Unseen] }
+        Self { sides: [StreamState::Unseen, StreamState::Unseen] }
     }
 }
 
@@ -256,7 +256,7 @@ impl<T: Message> FirstMessages<T> {
 
     /// Returns whether a message of either direction was dropped for lack of memory.
     pub(in super::super) fn is_dropped(&self) -> bool {
-        self.sides.iter().any(Side::is_dropped)
+        self.sides.iter().any(StreamState::is_dropped)
     }
 
     /// Returns whether the message of a direction was dropped for lack of memory.

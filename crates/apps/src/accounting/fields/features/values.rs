@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use flowloom_flow_key::Direction;
 use flowloom_record::{Column, Group, Kind, Value};
 
-use super::{Both, Side};
+use super::{Both, DirectionFeatures};
 use crate::accounting::fields::moments::Moments;
 
 const fn column(name: &'static str, kind: Kind, description: &'static str) -> Column {
@@ -307,7 +307,7 @@ fn real(number: u64) -> f64 {
 impl Both {
     /// Appends the values of both dialects. `way` is the direction of packets from the source.
     pub(super) fn values(mut self, way: Direction, out: &mut Vec<Value>) {
-        self.sides.iter_mut().for_each(Side::end_run);
+        self.sides.iter_mut().for_each(DirectionFeatures::end_run);
         let [source, destination] = [way, way.reversed()].map(|way| &self.sides[way.index()]);
         let sizes = source.sizes.with(&destination.sizes);
         let times = match (source.times_ns, destination.times_ns) {
@@ -318,7 +318,13 @@ impl Both {
         self.nfstream([source, destination], &sizes, times, out);
     }
 
-    fn cicflowmeter(&self, sides: [&Side; 2], sizes: &Moments, times: (u64, u64), out: &mut Vec<Value>) {
+    fn cicflowmeter(
+        &self,
+        sides: [&DirectionFeatures; 2],
+        sizes: &Moments,
+        times: (u64, u64),
+        out: &mut Vec<Value>,
+    ) {
         let [source, destination] = sides;
         let micros = |moments: &Moments| moments.real().map(|ns| ns / 1e3);
         let seconds = real(times.1 - times.0) / 1e9;
@@ -371,7 +377,13 @@ impl Both {
         }
     }
 
-    fn nfstream(&self, sides: [&Side; 2], sizes: &Moments, times: (u64, u64), out: &mut Vec<Value>) {
+    fn nfstream(
+        &self,
+        sides: [&DirectionFeatures; 2],
+        sizes: &Moments,
+        times: (u64, u64),
+        out: &mut Vec<Value>,
+    ) {
         let [source, destination] = sides;
         out.extend([if self.is_v6 { 6 } else { 4 }, u64::from(self.vlan)].map(Value::Number));
         let of_flow = (Some(times), sizes);
