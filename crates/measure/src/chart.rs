@@ -4,17 +4,19 @@
 //! same numbers as rows, so that every picture is accompanied by its figures. The colours are
 //! distinguishable with any colour vision, and each series also has its own mark.
 
+use std::fmt::Write as _;
+
 use plotters::coord::Shift;
-use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use serde::Serialize;
 use thiserror::Error;
 
 mod categories;
+mod ruler;
 mod styles;
 
 use categories::{CategoryNames, broken};
+use ruler::{Ruler, short};
 use styles::{COLOURS, bar_styles};
 
 /// Draws the mark of a series: circle, triangle and cross in turn. This is a macro because points
@@ -158,6 +160,9 @@ pub struct Chart {
     pub categories: Vec<String>,
     /// The series.
     pub series: Vec<Series>,
+    /// Series are layers on top of each other. They have points at the same places.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_stacked: bool,
 }
 
 /// Width and height in pixels. A longer legend adds to the height and does not change the plot.
@@ -180,7 +185,7 @@ const FONT: &str = "sans-serif";
 impl Chart {
     /// Returns a chart without series.
     pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Self {
-        Self { title: title.into(), x, y, categories: Vec::new(), series: Vec::new() }
+        Self { title: title.into(), x, y, categories: Vec::new(), series: Vec::new(), is_stacked: false }
     }
 
     /// Returns a bar chart without bars.
@@ -190,7 +195,14 @@ impl Chart {
         y: Axis,
     ) -> Self {
         let categories = categories.into_iter().map(Into::into).collect();
-        Self { title: title.into(), x: Axis::linear(""), y, categories, series: Vec::new() }
+        Self { categories, ..Self::new(title, Axis::linear(""), y) }
+    }
+
+    /// Draws the series as layers on top of each other, which have points at the same places.
+    #[must_use]
+    pub fn stacked(mut self) -> Self {
+        self.is_stacked = true;
+        self
     }
 
     /// Adds a series.
@@ -244,6 +256,59 @@ impl Chart {
     ///
     /// Returns [`ChartError`] if there is nothing to show.
     pub fn svg(&self) -> Result<String, ChartError> {
+        if !self.is_stacked {
+            return self.drawn(&mut Vec::new());
+        }
+        let mut places = Vec::new();
+        let mut text = self.piled().drawn(&mut places)?;
+        let end = text.rfind("</svg>").unwrap_or(text.len());
+        text.insert_str(end, &self.pointed(&places));
+        Ok(text)
+    }
+
+    /// Returns the chart with each series on top of those before it.
+    fn piled(&self) -> Self {
+        let mut piled = self.clone();
+        for at in 1..piled.series.len() {
+            let (below, rest) = piled.series.split_at_mut(at);
+            for (point, under) in rest[0].points.iter_mut().zip(&below[at - 1].points) {
+                point.1 += under.1;
+            }
+        }
+        piled
+    }
+
+    /// Returns an invisible column around each of these places, with the values at it, which
+    /// programs show under the pointer.
+    fn pointed(&self, places: &[i32]) -> String {
+        let mut text = String::new();
+        let names = |at: usize| -> String {
+            let values =
+                self.series.iter().filter_map(|series| Some((&series.name, series.points.get(at)?.1)));
+            values
+                .map(|(name, value)| format!("\n{}: {}", crate::page::escape(name), short(value)))
+                .collect()
+        };
+        let first = self.series.first().map_or(&[][..], |series| &series.points);
+        for (at, (&x, point)) in places.iter().zip(first).enumerate() {
+            let left = at.checked_sub(1).map_or(x - 1, |before| i32::midpoint(places[before], x));
+            let right = places.get(at + 1).map_or(x + 1, |after| i32::midpoint(x, *after));
+            let _ = write!(
+                text,
+                "<rect x=\"{left}\" y=\"0\" width=\"{}\" height=\"{}\" opacity=\"0\">\
+                 <title>{} {}{}</title></rect>\n",
+                (right - left).max(1),
+                SIZE.1 - X_LABELS,
+                short(point.0),
+                crate::page::escape(&self.x.label),
+                names(at),
+            );
+        }
+        text
+    }
+
+    /// Draws the chart, and adds the horizontal places of its first series' points.
+    fn drawn(&self, horizontal: &mut Vec<i32>) -> Result<String, ChartError> {
         let mut text = String::new();
         {
             let size = (SIZE.0, SIZE.1.max(self.legend_height()));
@@ -253,7 +318,7 @@ impl Chart {
             let (left, legend) = area.split_horizontally(SIZE.0 - self.legend_width());
             let (plot, _) = left.split_vertically(SIZE.1);
             if self.categories.is_empty() {
-                self.draw_lines(&plot)?;
+                self.draw_lines(&plot, horizontal)?;
             } else {
                 self.draw_bars(&plot)?;
             }
@@ -308,7 +373,11 @@ impl Chart {
         Ok(low..high + air)
     }
 
-    fn draw_lines(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), ChartError> {
+    fn draw_lines(
+        &self,
+        area: &DrawingArea<SVGBackend<'_>, Shift>,
+        horizontal: &mut Vec<i32>,
+    ) -> Result<(), ChartError> {
         let x = self.range(&self.x, false, |place| place.0)?;
         let y = self.range(&self.y, true, |place| place.1)?;
         let failed = |error: &dyn std::fmt::Display| self.failed(error);
@@ -330,6 +399,21 @@ impl Chart {
             .y_label_formatter(&|&place| short(self.y.scale.value(place)))
             .draw()
             .map_err(|error| failed(&error))?;
+        if self.is_stacked {
+            let layers: Vec<_> = self.styled().collect();
+            // The upper layers first, so that the others cover what lies below them.
+            for (number, series) in layers.into_iter().rev() {
+                let mut outline = self.places(series);
+                horizontal.clear();
+                horizontal.extend(outline.iter().map(|place| chart.backend_coord(place).0));
+                if let (Some(first), Some(last)) = (outline.first().copied(), outline.last().copied()) {
+                    outline.extend([(last.0, 0.0), (first.0, 0.0)]);
+                }
+                let layer = Polygon::new(outline, COLOURS[number % COLOURS.len()].filled());
+                chart.draw_series([layer]).map_err(|error| failed(&error))?;
+            }
+            return Ok(());
+        }
         for (number, series) in self.styled() {
             let colour = COLOURS[number % COLOURS.len()];
             let places = self.places(series);
@@ -460,101 +544,10 @@ fn count(number: usize) -> f64 {
     number as f64
 }
 
-/// A range with its numbers at expected positions.
-struct Ruler {
-    range: RangedCoordf64,
-    ticks: Vec<f64>,
-}
-
-impl Ruler {
-    fn new(scale: Scale, range: std::ops::Range<f64>) -> Self {
-        Self { ticks: ticks(scale, &range), range: range.into() }
-    }
-}
-
-impl Ranged for Ruler {
-    type FormatOption = DefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
-        self.range.map(value, limit)
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, _hint: Hint) -> Vec<f64> {
-        self.ticks.clone()
-    }
-
-    fn range(&self) -> std::ops::Range<f64> {
-        self.range.range()
-    }
-}
-
-/// Returns the positions at which an axis has numbers: one, two and five times a power of ten.
-fn ticks(scale: Scale, range: &std::ops::Range<f64>) -> Vec<f64> {
-    const WANTED: f64 = 7.0;
-    let span = range.end - range.start;
-    match scale {
-        Scale::Log => {
-            let multiples: &[f64] = if span < 1.2 {
-                &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0]
-            } else if span < 3.5 {
-                &[1.0, 2.0, 5.0]
-            } else {
-                &[1.0]
-            };
-            let every = (span / 10.0).ceil().max(1.0);
-            let mut ticks = Vec::new();
-            let mut decade = (range.start / every).floor() * every;
-            while decade <= range.end {
-                ticks.extend(multiples.iter().map(|multiple| decade + multiple.log10()));
-                decade += every;
-            }
-            ticks.retain(|tick| range.contains(tick));
-            ticks
-        }
-        Scale::Linear => {
-            let power = 10_f64.powf((span / WANTED).log10().floor());
-            let step = [1.0, 2.0, 5.0, 10.0]
-                .map(|factor| factor * power)
-                .into_iter()
-                .find(|step| span / step <= WANTED + 1.0);
-            let step = step.unwrap_or(10.0 * power);
-            let mut ticks = Vec::new();
-            let mut tick = (range.start / step).ceil() * step;
-            while tick <= range.end && ticks.len() < 20 {
-                ticks.push(tick);
-                tick += step;
-            }
-            ticks
-        }
-    }
-}
-
-/// Returns a number in the short form of an axis: `1.5M`, `20`, `0.03`.
-fn short(value: f64) -> String {
-    let magnitude = value.abs();
-    for (limit, suffix) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
-        if magnitude >= limit * 0.9995 {
-            return format!("{}{suffix}", trimmed(value / limit, 2));
-        }
-    }
-    match magnitude {
-        m if m < 1e-12 => String::from("0"),
-        m if m < 0.001 => format!("{value:.0e}"),
-        m if m < 1.0 => trimmed(value, 3),
-        m if m < 10.0 => trimmed(value, 2),
-        _ => trimmed(value, 1),
-    }
-}
-
-fn trimmed(value: f64, places: usize) -> String {
-    let text = format!("{value:.places$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
-}
-
 #[cfg(test)]
 mod tests {
     use super::categories::LINE_HEIGHT;
+    use super::ruler::ticks;
     use super::*;
 
     fn lines() -> Chart {
@@ -636,6 +629,20 @@ mod tests {
         );
         let lines = |chart: &Chart| chart.svg().unwrap().matches("<polyline").count();
         assert_eq!(lines(&with), lines(&plain) + 1);
+    }
+
+    #[test]
+    fn layers_lie_on_each_other_and_show_their_own_values() {
+        let layer = |name: &str, value| Series::line(name, vec![(1.0, value), (2.0, value)]);
+        let chart = Chart::new("Pile", Axis::linear("s"), Axis::linear("packets"))
+            .with(layer("tcp", 30.0))
+            .with(layer("udp", 12.0))
+            .stacked();
+        assert_eq!(chart.piled().series[1].points, [(1.0, 42.0), (2.0, 42.0)]);
+        assert_eq!(chart.rows()[3], ["udp", "1", "12"]);
+        let svg = chart.svg().unwrap();
+        assert_eq!(svg.matches("<polygon").count(), 2);
+        assert!(svg.contains("<title>1 s\ntcp: 30\nudp: 12</title>") && svg.ends_with("</svg>\n"), "{svg}");
     }
 
     #[test]

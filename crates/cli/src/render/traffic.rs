@@ -1,6 +1,6 @@
 //! Figures of traffic that a page shows: over time, and of records.
 
-use flowloom::engine::Timeline;
+use flowloom::engine::{Interval, Timeline};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -19,15 +19,28 @@ pub(crate) struct TrafficFigures {
     pub(crate) packets: Vec<u64>,
     /// Bytes on the wire of each interval.
     pub(crate) bytes: Vec<u64>,
+    /// Packets of TCP flows among them.
+    pub(crate) tcp_packets: Vec<u64>,
+    /// Their bytes on the wire.
+    pub(crate) tcp_bytes: Vec<u64>,
+    /// Packets of UDP flows.
+    pub(crate) udp_packets: Vec<u64>,
+    /// Their bytes on the wire.
+    pub(crate) udp_bytes: Vec<u64>,
 }
 
 impl From<&Timeline> for TrafficFigures {
     fn from(timeline: &Timeline) -> Self {
+        let each = |count: fn(&Interval) -> u64| timeline.intervals().iter().map(count).collect();
         Self {
             begin_ns: timeline.begin_ns(),
             interval_ns: timeline.length_ns(),
-            packets: timeline.intervals().iter().map(|interval| interval.packets).collect(),
-            bytes: timeline.intervals().iter().map(|interval| interval.bytes).collect(),
+            packets: each(|interval| interval.packets),
+            bytes: each(|interval| interval.bytes),
+            tcp_packets: each(|interval| interval.tcp[0]),
+            tcp_bytes: each(|interval| interval.tcp[1]),
+            udp_packets: each(|interval| interval.udp[0]),
+            udp_bytes: each(|interval| interval.udp[1]),
         }
     }
 }

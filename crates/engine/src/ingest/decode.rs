@@ -36,9 +36,14 @@ impl Arrivals {
     }
 
     /// Counts the next packets and sets their times. Replaces `stamps` by the times that they had
-    /// before. Returns the number of the first.
+    /// before. Returns the number of the first. A timeline asks for the protocol of each.
     #[inline]
-    pub(crate) fn count(&mut self, packets: &mut [RawPacket], stamps: &mut Vec<u64>) -> u64 {
+    pub(crate) fn count(
+        &mut self,
+        packets: &mut [RawPacket],
+        stamps: &mut Vec<u64>,
+        protocol: impl Fn(&RawPacket) -> Option<u8>,
+    ) -> u64 {
         let number = self.yielded;
         self.yielded += packets.len() as u64;
         let counters = &mut self.counters;
@@ -55,7 +60,7 @@ impl Arrivals {
         }
         if let Some(timeline) = &mut counters.timeline {
             for raw in &*packets {
-                timeline.add(raw.time_ns, raw.counted_bytes());
+                timeline.add(raw.time_ns, raw.counted_bytes(), protocol(raw));
             }
         }
         if begins {

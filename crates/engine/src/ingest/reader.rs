@@ -3,7 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use flowloom_packet::{BATCH_PACKETS, Fill, PacketBatch, PacketSource, Segment, SourceError};
+use flowloom_packet::{
+    BATCH_PACKETS, DecodeOptions, Fill, PacketBatch, PacketSource, RawPacket, Segment, SourceError, decode,
+};
 
 use crate::config::EngineConfig;
 use crate::control::ReaderPublisher;
@@ -53,6 +55,7 @@ pub(crate) struct Reader<'a> {
     /// The time that has passed without packets, if the latest answer of the source was that a live
     /// input is silent.
     pub(crate) silent_ns: Option<u64>,
+    decode: DecodeOptions,
     /// The number, the pass and the address of the latest block.
     latest: Option<((u64, u32), usize)>,
 }
@@ -80,6 +83,7 @@ impl<'a> Reader<'a> {
             interrupted: false,
             fault: None,
             arrivals: Arrivals::new(config.timeline),
+            decode: config.decode,
             losses: Losses::default(),
             silent_ns: None,
             latest: None,
@@ -121,7 +125,12 @@ impl<'a> Reader<'a> {
             pacer.took();
         }
         self.taken = range.end;
-        let first = self.arrivals.count(&mut self.batch.packets[range.clone()], &mut self.stamps);
+        let PacketBatch { packets, block, .. } = &mut self.batch;
+        let protocol = |raw: &RawPacket| {
+            let headers = decode(raw.link, raw.bytes_in(block.as_ref()?.bytes()), self.decode).ok()?;
+            Some(headers.key.protocol())
+        };
+        let first = self.arrivals.count(&mut packets[range.clone()], &mut self.stamps, protocol);
         Next::Packets { first, range }
     }
 

@@ -1,5 +1,7 @@
 //! Packets and bytes over packet time, in bounded memory.
 
+use flowloom_flow_key::protocol::{TCP, UDP};
+
 /// Lengths of an interval in nanoseconds, each a multiple of the one before: from a microsecond to
 /// a thousand days, in steps that people read easily.
 const LENGTHS: [u64; 28] = {
@@ -47,12 +49,20 @@ pub struct Interval {
     pub packets: u64,
     /// Bytes on the wire.
     pub bytes: u64,
+    /// Packets and bytes of TCP among them.
+    pub tcp: [u64; 2],
+    /// Packets and bytes of UDP.
+    pub udp: [u64; 2],
 }
 
 impl Interval {
     fn add(&mut self, other: Self) {
         self.packets += other.packets;
         self.bytes += other.bytes;
+        for at in 0..2 {
+            self.tcp[at] += other.tcp[at];
+            self.udp[at] += other.udp[at];
+        }
     }
 }
 
@@ -68,8 +78,8 @@ impl Interval {
 /// ```
 /// use flowloom_engine::Timeline;
 /// let mut timeline = Timeline::default();
-/// timeline.add(5_000_000_100, 60);
-/// timeline.add(5_000_700_000, 1500);
+/// timeline.add(5_000_000_100, 60, Some(6));
+/// timeline.add(5_000_700_000, 1500, None);
 /// assert_eq!((timeline.begin_ns(), timeline.length_ns()), (5_000_000_000, 2_000));
 /// let intervals = timeline.intervals();
 /// assert_eq!((intervals.len(), intervals[0].packets, intervals[350].bytes), (351, 1, 1500));
@@ -107,10 +117,13 @@ impl Timeline {
         &self.intervals
     }
 
-    /// Adds a packet. Constant time if packets come in the order of time.
+    /// Adds a packet, with the number of its flow's IP protocol. Constant time if packets come in
+    /// the order of time.
     #[inline]
-    pub fn add(&mut self, time_ns: u64, wire_bytes: u32) {
-        let packet = Interval { packets: 1, bytes: u64::from(wire_bytes) };
+    pub fn add(&mut self, time_ns: u64, wire_bytes: u32, protocol: Option<u8>) {
+        let counts = [1, u64::from(wire_bytes)];
+        let of = |number: u8| if protocol == Some(number) { counts } else { [0; 2] };
+        let packet = Interval { packets: 1, bytes: counts[1], tcp: of(TCP), udp: of(UDP) };
         match self.intervals.last_mut() {
             Some(latest) if time_ns.wrapping_sub(self.latest_ns) < LENGTHS[self.length] => {
                 latest.add(packet);
@@ -190,7 +203,7 @@ mod tests {
     use super::*;
 
     /// Finds length and intervals from all packets at once.
-    fn oracle(packets: &[(u64, u32)]) -> Timeline {
+    fn oracle(packets: &[(u64, u32, Option<u8>)]) -> Timeline {
         let (Some(first), Some(last)) =
             (packets.iter().map(|packet| packet.0).min(), packets.iter().map(|packet| packet.0).max())
         else {
@@ -201,28 +214,33 @@ mod tests {
         let begin = first / LENGTHS[length];
         let count = last / LENGTHS[length] - begin + 1;
         let mut intervals = vec![Interval::default(); count as usize];
-        for &(time_ns, bytes) in packets {
+        for &(time_ns, bytes, protocol) in packets {
             let interval = &mut intervals[(time_ns / LENGTHS[length] - begin) as usize];
             interval.packets += 1;
             interval.bytes += u64::from(bytes);
+            if let Some(of @ (6 | 17)) = protocol {
+                let counts = if of == 6 { &mut interval.tcp } else { &mut interval.udp };
+                *counts = [counts[0] + 1, counts[1] + u64::from(bytes)];
+            }
         }
         Timeline { length, begin, intervals, latest_ns: (begin + count - 1) * LENGTHS[length] }
     }
 
-    fn timeline(packets: &[(u64, u32)]) -> Timeline {
+    fn timeline(packets: &[(u64, u32, Option<u8>)]) -> Timeline {
         let mut timeline = Timeline::default();
-        for &(time_ns, bytes) in packets {
-            timeline.add(time_ns, bytes);
+        for &(time_ns, bytes, protocol) in packets {
+            timeline.add(time_ns, bytes, protocol);
         }
         timeline
     }
 
     /// Packets whose times lie within a power of two nanoseconds, anywhere since 1970.
-    fn packets() -> impl Strategy<Value = Vec<(u64, u32)>> {
+    fn packets() -> impl Strategy<Value = Vec<(u64, u32, Option<u8>)>> {
         (0..=64_u32, any::<u64>()).prop_flat_map(|(bits, begin)| {
             let span = 1_u64.checked_shl(bits).map_or(u64::MAX, |span| span - 1);
             let begin = begin.min(u64::MAX - span);
-            prop::collection::vec((begin..=begin + span, any::<u32>()), 0..300)
+            let protocol = prop::option::of(prop::sample::select(vec![1_u8, 6, 17]));
+            prop::collection::vec((begin..=begin + span, any::<u32>(), protocol), 0..300)
         })
     }
 

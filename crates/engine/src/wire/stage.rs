@@ -181,7 +181,7 @@ impl<W: Wire> WireStage<'_, W> {
                 interface: InterfaceName::UNKNOWN,
             }
         }));
-        let first = arrivals.count(raw, stamps);
+        let first = arrivals.count(raw, stamps, |_| None);
         decisions.clear();
         decisions.resize(frames, Decision::Drop);
         of_burst.clear();

@@ -108,21 +108,26 @@ fn workers(result: &ReplayResult) -> Chart {
         .with(bars("dropped", workers.iter().map(|worker| worker.dropped)))
 }
 
-/// Packets and bits per second by packet time, each at the middle of its interval.
+/// Packets and bits per second by packet time and protocol, each at the middle of its interval.
 fn over_time(traffic: &TrafficFigures) -> [Named; 2] {
     let seconds = traffic.interval_ns as f64 / 1e9;
-    let line = |counts: &[u64], factor: f64| {
-        let place =
-            |(at, &count): (usize, &u64)| ((at as f64 + 0.5) * seconds, count as f64 * factor / seconds);
-        counts.iter().enumerate().map(place).collect::<Vec<_>>()
-    };
     let x = format!("seconds of packet time, by intervals of {}", duration(traffic.interval_ns));
-    let chart = |title: &str, y: &str, points| {
-        Chart::new(title, Axis::linear(&x), Axis::linear(y)).with(Series::line(y, points))
+    let chart = |title: &str, y: &str, factor: f64, [all, tcp, udp]: [&[u64]; 3]| {
+        let layer = |name: &str, count: &dyn Fn(usize) -> u64| {
+            let place = |at| ((at as f64 + 0.5) * seconds, count(at) as f64 * factor / seconds);
+            Series::line(name, (0..all.len()).map(place).collect())
+        };
+        Chart::new(title, Axis::linear(&x), Axis::linear(y))
+            .stacked()
+            .with(layer("TCP", &|at| tcp[at]))
+            .with(layer("UDP", &|at| udp[at]))
+            .with(layer("other", &|at| all[at].saturating_sub(tcp[at] + udp[at])))
     };
+    let packets = [&traffic.packets[..], &traffic.tcp_packets, &traffic.udp_packets];
+    let bytes = [&traffic.bytes[..], &traffic.tcp_bytes, &traffic.udp_bytes];
     [
-        ("traffic-packets", chart("Packets over time", "packets per second", line(&traffic.packets, 1.0))),
-        ("traffic-bits", chart("Bits over time", "bits per second on the wire", line(&traffic.bytes, 8.0))),
+        ("traffic-packets", chart("Packets over time", "packets per second", 1.0, packets)),
+        ("traffic-bits", chart("Bits over time", "bits per second on the wire", 8.0, bytes)),
     ]
 }
 
@@ -170,11 +175,20 @@ mod tests {
 
     #[test]
     fn traffic_is_a_rate_at_the_middle_of_its_interval() {
-        let (packets, bytes) = (vec![3, 0, 1], vec![100, 0, 50]);
-        let traffic = TrafficFigures { begin_ns: 7_000, interval_ns: 20_000_000, packets, bytes };
+        let traffic = TrafficFigures {
+            begin_ns: 7_000,
+            interval_ns: 20_000_000,
+            packets: vec![3, 0, 1],
+            bytes: vec![100, 0, 50],
+            tcp_packets: vec![1, 0, 1],
+            tcp_bytes: vec![60, 0, 50],
+            udp_packets: vec![0; 3],
+            udp_bytes: vec![0; 3],
+        };
         let [(_, packets), (_, bits)] = over_time(&traffic);
-        assert_eq!(packets.series[0].points, [(0.01, 150.0), (0.03, 0.0), (0.05, 50.0)]);
-        assert_eq!(bits.series[0].points[0], (0.01, 40_000.0));
+        assert_eq!(packets.series[0].points, [(0.01, 50.0), (0.03, 0.0), (0.05, 50.0)]);
+        assert_eq!(packets.series[2].points, [(0.01, 100.0), (0.03, 0.0), (0.05, 0.0)]);
+        assert_eq!(bits.series[2].points[0], (0.01, 16_000.0));
         assert!(packets.x.label.ends_with("intervals of 20 ms"), "{}", packets.x.label);
         assert_eq!(
             [1_000, 60_000_000_000, 86_400_000_000_000, 7].map(duration),
