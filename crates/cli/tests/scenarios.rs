@@ -23,7 +23,7 @@ struct DirectionColumn {
     answer: fn(&Value) -> Option<u64>,
 }
 
-const DIRECTION_COLUMNS: [DirectionColumn; 7] = [
+const DIRECTION_COLUMNS: [DirectionColumn; 9] = [
     DirectionColumn { name: "packets", is_of_tcp: false, answer: |side| side["packets"].as_u64() },
     DirectionColumn { name: "bytes", is_of_tcp: false, answer: |side| side["wire_bytes"].as_u64() },
     DirectionColumn { name: "ip_bytes", is_of_tcp: false, answer: |side| side["ip_bytes"].as_u64() },
@@ -38,6 +38,16 @@ const DIRECTION_COLUMNS: [DirectionColumn; 7] = [
             let sum = number(side, "retransmissions_seen") + number(side, "retransmissions_filling");
             others.iter().all(|name| side[name] == 0).then_some(sum)
         },
+    },
+    DirectionColumn {
+        name: "keep_alives",
+        is_of_tcp: true,
+        answer: |side| (side["duplicates"] == 0).then(|| number(side, "keep_alives")),
+    },
+    DirectionColumn {
+        name: "window_probes",
+        is_of_tcp: true,
+        answer: |side| (side["duplicates"] == 0).then(|| number(side, "zero_window_probes")),
     },
     // What fills a gap after duplicate acknowledgements was sent again.
     DirectionColumn {
@@ -167,7 +177,11 @@ impl Comparison {
             let text = record.as_str().map_or_else(|| record.to_string(), str::to_owned);
             self.value(scenario, column, &text.into(), answer);
         }
-        for (prefix, side) in [("", &flow[source]), ("reverse_", &flow[destination])] {
+        for (prefix, side, other) in [("", source, destination), ("reverse_", destination, source)] {
+            let (side, other) = (&flow[side], &flow[other]);
+            // A probe of a closed window is one only to who saw that the window is closed.
+            let probes = side["zero_window_probes"].as_u64().unwrap_or(0);
+            let knows_probes = probes == 0 || number(other, "zero_windows") > probes;
             let vlans: Vec<String> =
                 side["vlans"].as_array().unwrap().iter().map(ToString::to_string).collect();
             let tags = if vlans.is_empty() { String::from("-") } else { vlans.join(".") };
@@ -175,6 +189,9 @@ impl Comparison {
             let column = format!("{prefix}vlan_tags");
             self.value(scenario, &column, &record[&column], &tags);
             for DirectionColumn { name, is_of_tcp: only_tcp, answer } in &DIRECTION_COLUMNS {
+                if matches!(*name, "keep_alives" | "window_probes") && !knows_probes {
+                    continue;
+                }
                 if let Some(answer) = (is_of_tcp || !only_tcp).then(|| answer(side)).flatten() {
                     let column = format!("{prefix}{name}");
                     self.value(scenario, &column, &record[&column], &answer.into());
