@@ -148,7 +148,7 @@ fn a_selection_of_nothing_leaves_an_earlier_file_unchanged() {
     let capture = folder.write("old.pcapng", b"what stood there");
     flowloom(["extract", &input, "--filter", "port 1", "-o", &capture])
         .ends(0)
-        .says(&["no packet was selected", "which is unchanged"]);
+        .says(&["no packet was selected", "is unchanged"]);
     flowloom(["replay", &input, "--filter", "port 1", "--write", &capture])
         .ends(0)
         .says(&["no packet was selected", "is unchanged"]);

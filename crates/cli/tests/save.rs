@@ -267,10 +267,11 @@ fn what_cannot_be_compared_with_what_is_said() {
     flowloom(["compare", &base, &folder.path("none.json")]).ends(3).says(&["cannot read"]);
     flowloom(["compare", "/dev/zero", &base])
         .ends(3)
-        .says(&["/dev/zero is not a saved result", "more than"]);
+        .says(&["/dev/zero is not a saved result", "no JSON document"]);
     for (name, text, word) in [
-        ("empty.json", "", "EOF"),
-        ("list.json", "[]", "names no schema"),
+        ("empty.json", "", "no JSON document"),
+        ("list.json", "[]", "no JSON document"),
+        ("other.json", "{}", "names no schema"),
         ("replay.json", "{\"schema\": \"flowloom/replay/1\"}", "its schema is flowloom/replay/1"),
         ("half.json", "{\"schema\": \"flowloom/bench/1\"}", "missing field"),
     ] {
@@ -360,5 +361,5 @@ fn two_runs_are_compared_by_the_conversations_of_their_records() {
     fs::write(format!("{new}/flows.csv"), "a,b\n1,2\n").unwrap();
     flowloom(["compare", &base, &new]).ends(3).says(&["it has no column source", "replay --flows"]);
     fs::remove_file(format!("{new}/flows.csv")).unwrap();
-    flowloom(["compare", &base, &new]).ends(0).shows(&["if both folders hold flows.csv", "same records"]);
+    flowloom(["compare", &base, &new]).ends(0).shows(&["no flows.csv", "same records"]);
 }

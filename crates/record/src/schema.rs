@@ -153,7 +153,7 @@ pub fn advice(name: &str, valid: &[&str]) -> String {
     format!("{meant}\n  use {}", nearest_first(name, valid))
 }
 
-/// The most names that an error lists.
+/// The most names that an error lists of many.
 const LISTED_MAX: usize = 24;
 
 /// Names that differ by so many letters are not alike.
@@ -183,10 +183,10 @@ fn distance(name: &str, other: &str) -> usize {
 pub fn nearest_first(name: &str, valid: &[&str]) -> String {
     let mut valid = valid.to_vec();
     valid.sort_by_key(|other| distance(name, other));
-    let more = valid.len().saturating_sub(LISTED_MAX);
-    if more <= 1 {
+    if valid.len() <= 2 * LISTED_MAX {
         return valid.join(", ");
     }
+    let more = valid.len() - LISTED_MAX;
     format!("{}, or one of {more} others", valid[..LISTED_MAX].join(", "))
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn warn_of_full_table(counts: &NoResult, all: u64, common: &Common) {
         warn(
             &format!(
                 "{what} ({share}) of flows for which the table had no place are in no flow and no record\n  \
-                 end flows earlier with --timeout, or raise --memory or --flows-max"
+                 end flows earlier with --timeout, or allow more memory or flows"
             ),
             common,
         );

@@ -143,7 +143,10 @@ impl Fields for Dns {
             "dns_responses",
             "All different responses, as many bytes, with their codes: `a.example A NOERROR;b.example AAAA NXDOMAIN`.",
         ),
-        column("dns_unanswered", "The questions that no response repeats."),
+        column(
+            "dns_unanswered",
+            "The questions that no response repeats, nor answers by its identifier if they are the first.",
+        ),
         column(
             "dns_answers",
             "All different answers, also at most 4,096 bytes, each with name, time to live in seconds and type: `a.example 300 A 192.0.2.1;…`. Addresses and names are shown (types A, AAAA, CNAME, DNAME, NS, PTR, MX, SRV), other contents are not.",
@@ -172,10 +175,10 @@ impl Fields for Dns {
         };
         let names = names.as_ref();
         let (name, kind) = names.and_then(DnsNames::first_question).unzip();
-        let code = code.map(response_code_name);
+        let (code, is_answered) = (code.map(response_code_name), code.is_some());
         out.extend([text(name), text(kind), Value::from_text(code, false)]);
         out.extend([text(names.map(DnsNames::questions)), text(names.map(DnsNames::responses))]);
-        out.push(text(names.map(DnsNames::unanswered).as_deref()));
+        out.push(text(names.map(|names| names.unanswered(is_answered)).as_deref()));
         out.push(text(names.map(DnsNames::answers)));
     }
 }

@@ -128,9 +128,10 @@ impl DnsNames {
         &self.responses.text
     }
 
-    /// Returns the questions that no response repeats.
+    /// Returns the questions that no response repeats. The first is left out if it is known to be
+    /// answered.
     #[must_use]
-    pub fn unanswered(&self) -> String {
+    pub fn unanswered(&self, is_first_answered: bool) -> String {
         let mut list = List::default();
         let responses: BTreeSet<&str> = self
             .responses()
@@ -138,7 +139,8 @@ impl DnsNames {
             .filter_map(|response| response.rsplit_once(' '))
             .map(|(question, _)| question)
             .collect();
-        for question in self.questions().split(SEPARATOR).filter(|question| !question.is_empty()) {
+        let questions = self.questions().split(SEPARATOR).skip(usize::from(is_first_answered));
+        for question in questions.filter(|question| !question.is_empty()) {
             if !responses.contains(question) {
                 // Its response may be one of those that the list lacks.
                 list.push(if self.responses.is_cut { CUT } else { question });
@@ -271,13 +273,17 @@ mod tests {
         let mut names = DnsNames::default();
         names.add(&query(28), false);
         names.add(&query(1), false);
-        assert_eq!(names.unanswered(), "a.test AAAA;a.test A");
+        assert_eq!(names.unanswered(false), "a.test AAAA;a.test A");
+        assert_eq!(names.unanswered(true), "a.test A");
         let mut refused = response(&[]);
         refused[3] |= 5;
         names.add(&refused, false);
-        assert_eq!((names.responses(), names.unanswered()), ("a.test A REFUSED", "a.test AAAA".into()));
+        assert_eq!(
+            (names.responses(), names.unanswered(false)),
+            ("a.test A REFUSED", "a.test AAAA".into())
+        );
         names.mark_cut();
-        assert_eq!(names.unanswered(), CUT, "the response may be what is missing");
+        assert_eq!(names.unanswered(false), CUT, "the response may be what is missing");
     }
 
     #[test]

@@ -260,12 +260,20 @@ fn a_response_is_that_of_the_first_question() {
     };
     assert_eq!(
         of(&[(0, false), (2, false), (3, true), (1, true)]),
-        ["a", "A", "NXDOMAIN", "a A;b AAAA", ""]
+        ["a", "A", "NXDOMAIN", "a A;b AAAA", "a A NXDOMAIN", "b AAAA", ""]
     );
-    assert_eq!(of(&[(2, false), (3, true)]), ["b", "AAAA", "REFUSED", "b AAAA", ""]);
-    assert_eq!(of(&[(1, true)]), ["a", "A", "NXDOMAIN", "a A", ""], "a response has the question too");
-    assert_eq!(of(&[(3, true), (6, false)]), [""; 5]);
-    assert_eq!(of(&[(0, false), (3, true)]), ["a", "A", "", "a A", ""]);
+    assert_eq!(
+        of(&[(2, false), (3, true)]),
+        ["b", "AAAA", "REFUSED", "b AAAA", "", "", ""],
+        "a response without a question"
+    );
+    assert_eq!(
+        of(&[(1, true)]),
+        ["a", "A", "NXDOMAIN", "a A", "a A NXDOMAIN", "", ""],
+        "a response has the question too"
+    );
+    assert_eq!(of(&[(3, true), (6, false)]), [""; 7]);
+    assert_eq!(of(&[(0, false), (3, true)]), ["a", "A", "", "a A", "", "a A", ""]);
 }
 
 #[test]
@@ -497,5 +505,5 @@ fn fields_whose_bytes_were_dropped_say_so_and_keep_to_it() {
     assert_eq!(texts(&kept.0), [""; 5], "decided before");
     assert_eq!(texts(&dropped.0), [NO_MEMORY; 5]);
     assert_eq!(texts(&dropped.1.1.0), [NO_MEMORY, ""], "the other direction of SSH has no packets");
-    assert_eq!(texts(&dropped.1.1.1), [""; 5], "not a port of DNS");
+    assert_eq!(texts(&dropped.1.1.1), [""; 7], "not a port of DNS");
 }
