@@ -21,7 +21,7 @@ body:has(.tiles){max-width:78rem;margin-top:.8rem}.tiles{display:flex;flex-wrap:
 .tiles div{flex:1 0 6.5rem;border:1px solid #ddd;border-radius:.3rem;padding:.2rem .6rem}.tiles b{display:block;font-size:1.1rem}
 .tiles span{color:#555;font-size:.85rem}.warnings p{margin:.2rem 0}
 .grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,32rem),1fr));gap:0 1.2rem}.grid>div{min-width:0}
-.tiles+.grid svg text{font-size:15px}.grid h2{margin:.4rem 0 0}.grid+.grid svg text,.grid~.grid svg text{font-size:13px}.grid th,.grid td{padding:.1rem .45rem}.grid td:first-child{overflow-wrap:anywhere}.grid table{max-height:18rem;overflow-y:auto;margin:.3rem 0}.summary{font-weight:600}:root{color-scheme:light dark}
+.tiles+.grid svg text{font-size:15px}.grid h2{margin:.4rem 0 0}.grid+.grid svg text,.grid~.grid svg text{font-size:13px}.grid th,.grid td{padding:.1rem .45rem}.grid td:first-child{overflow-wrap:anywhere;white-space:normal!important}.grid table{max-height:18rem;overflow-y:auto;margin:.3rem 0}.summary{font-weight:600}:root{color-scheme:light dark}
 @media (max-width:30rem){body{margin:1rem auto;padding:0 .6rem;font-size:14px}th,td{padding:.2rem .4rem}.fields,.fields tbody,.fields tr,.fields th,.fields td{display:block}.fields th{white-space:normal;overflow-wrap:anywhere;border:0;padding-bottom:0}.fields th:empty{display:none}.chart svg{max-width:none;width:42rem}.claims td:nth-child(3){min-width:13rem}.values td:first-child{min-width:9rem}.claims td:first-child{min-width:8rem;overflow-wrap:anywhere}}
 @media (prefers-color-scheme:dark){body{color:#e4e6ea;background:#15171b}th,td,.tiles div{border-color:#3b3f47}
 .meta,.note,.cannot,summary,.tiles span{color:#a9afba}.agrees{color:#5fd3a6}.differs{color:#f0a35e}.bad{color:#ff7b8a}
@@ -54,7 +54,7 @@ for (const head of document.querySelectorAll("table.sortable th")) {
 const LABEL: usize = 11;
 
 /// Maximum number of rows of figures below a picture; the data contains the others.
-const ROWS_MAX: usize = 501;
+const ROWS_MAX: usize = 1501;
 
 /// A page that is written from top to bottom.
 ///
