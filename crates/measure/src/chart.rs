@@ -282,27 +282,21 @@ impl Chart {
     /// programs show under the pointer.
     fn pointed(&self, places: &[i32]) -> String {
         let mut text = String::new();
-        let names = |at: usize| -> String {
-            let values =
-                self.series.iter().filter_map(|series| Some((&series.name, series.points.get(at)?.1)));
-            values
-                .map(|(name, value)| format!("\n{}: {}", crate::page::escape(name), short(value)))
-                .collect()
-        };
         let first = self.series.first().map_or(&[][..], |series| &series.points);
         for (at, (&x, point)) in places.iter().zip(first).enumerate() {
             let left = at.checked_sub(1).map_or(x - 1, |before| i32::midpoint(places[before], x));
             let right = places.get(at + 1).map_or(x + 1, |after| i32::midpoint(x, *after));
+            let (width, height) = ((right - left).max(1), SIZE.1 - X_LABELS);
+            let place = format!("{} {}", short(point.0), crate::page::escape(&self.x.label));
             let _ = write!(
                 text,
-                "<rect x=\"{left}\" y=\"0\" width=\"{}\" height=\"{}\" opacity=\"0\">\
-                 <title>{} {}{}</title></rect>\n",
-                (right - left).max(1),
-                SIZE.1 - X_LABELS,
-                short(point.0),
-                crate::page::escape(&self.x.label),
-                names(at),
+                "<rect x=\"{left}\" y=\"0\" width=\"{width}\" height=\"{height}\" opacity=\"0\"><title>{place}"
             );
+            for series in &self.series {
+                let value = series.points.get(at).map_or(0.0, |point| point.1);
+                let _ = write!(text, "\n{}: {}", crate::page::escape(&series.name), short(value));
+            }
+            text.push_str("</title></rect>\n");
         }
         text
     }

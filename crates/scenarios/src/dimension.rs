@@ -44,6 +44,7 @@ pub(crate) enum Reuse {
 
 /// What happens in a scenario.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "dimensions that have no other value")]
 pub(crate) struct Plan {
     pub(crate) transport: Transport,
     pub(crate) opening: Opening,

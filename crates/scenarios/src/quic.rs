@@ -38,7 +38,7 @@ impl Version {
 
     /// The two bits of an Initial packet's type.
     fn initial_type(self) -> u8 {
-        if self == Self::One { 0 } else { 1 }
+        u8::from(self == Self::Two)
     }
 
     /// Returns key, nonce and header key of one end's Initial packets.

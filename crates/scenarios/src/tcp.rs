@@ -155,7 +155,9 @@ impl<'a> Connection<'a> {
             Phase::Jumbo => (0..3).for_each(|_| self.put(side, PUSH | ACK, 8948)),
             Phase::Offloaded => {
                 let bytes = self.session.random.within(20_000, 60_000);
-                [bytes, 70_000].into_iter().for_each(|bytes| self.put(side, PUSH | ACK, bytes));
+                for bytes in [bytes, 70_000] {
+                    self.put(side, PUSH | ACK, bytes);
+                }
             }
             Phase::KeepAlive => {
                 let bytes = self.session.random.within(0, 1);

@@ -80,7 +80,7 @@ pub struct Amounts {
 
 /// How long the handshakes of a run took.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Eq, Serialize)]
-pub struct Handshakes {
+pub struct HandshakeTimes {
     /// Handshakes that were seen from begin to end; at most the first 4,194,304.
     handshakes: u64,
     /// Their median.
@@ -110,9 +110,9 @@ pub struct Conversations {
     /// The largest of those that changed, at most 1000.
     largest_changed: Vec<Amounts>,
     /// Handshakes of the base; null if its records have none.
-    base_handshakes: Option<Handshakes>,
+    base_handshakes: Option<HandshakeTimes>,
     /// Handshakes of the new run.
-    new_handshakes: Option<Handshakes>,
+    new_handshakes: Option<HandshakeTimes>,
 }
 
 impl Amounts {
@@ -147,7 +147,7 @@ impl Amounts {
     }
 }
 
-impl Handshakes {
+impl HandshakeTimes {
     /// Returns the figures of these times, if there are any.
     pub fn of(mut times: Vec<u64>) -> Option<Self> {
         times.sort_unstable();
@@ -165,7 +165,7 @@ fn factor(base: u64, new: u64) -> String {
 impl Conversations {
     /// Sorts the conversations of two runs. `beyond` are flows of others, and `handshakes` the
     /// times of each run.
-    pub fn new(mut all: Vec<Amounts>, beyond: [u64; 2], handshakes: [Option<Handshakes>; 2]) -> Self {
+    pub fn new(mut all: Vec<Amounts>, beyond: [u64; 2], handshakes: [Option<HandshakeTimes>; 2]) -> Self {
         all.sort_by(|a, b| b.largest().cmp(&a.largest()).then_with(|| a.name.cmp(&b.name)));
         let total = all.len() as u64;
         let (mut new, mut old, mut other) = (Vec::new(), Vec::new(), Vec::new());

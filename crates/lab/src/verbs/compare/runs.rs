@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::decompressed::unpack;
 use crate::exit::Failure;
-use crate::render::compare_runs::{Amount, Amounts, CompareRuns, Conversations, Handshakes, Run};
+use crate::render::compare_runs::{Amount, Amounts, CompareRuns, Conversations, HandshakeTimes, Run};
 
 /// The names that records may have in a folder.
 const RECORDS: [&str; 3] = ["flows.csv", "flows.csv.zst", "flows.csv.gz"];
@@ -207,7 +207,7 @@ fn read(path: &Path) -> Result<Records, Failure> {
 fn conversations(mut records: [Records; 2]) -> Conversations {
     let beyond = records.each_ref().map(|records| records.beyond);
     let handshakes =
-        records.each_mut().map(|records| Handshakes::of(std::mem::take(&mut records.handshakes)));
+        records.each_mut().map(|records| HandshakeTimes::of(std::mem::take(&mut records.handshakes)));
     let mut both: HashMap<Key, [Option<Amount>; 2]> = HashMap::new();
     for (side, records) in records.into_iter().enumerate() {
         for (key, sum) in records.sums {
