@@ -397,13 +397,13 @@ impl Chart {
             let layers: Vec<_> = self.styled().collect();
             // The upper layers first, so that the others cover what lies below them.
             for (number, series) in layers.into_iter().rev() {
-                let mut outline = self.places(series);
+                let mut polygon = self.places(series);
                 horizontal.clear();
-                horizontal.extend(outline.iter().map(|place| chart.backend_coord(place).0));
-                if let (Some(first), Some(last)) = (outline.first().copied(), outline.last().copied()) {
-                    outline.extend([(last.0, 0.0), (first.0, 0.0)]);
+                horizontal.extend(polygon.iter().map(|place| chart.backend_coord(place).0));
+                if let (Some(first), Some(last)) = (polygon.first().copied(), polygon.last().copied()) {
+                    polygon.extend([(last.0, 0.0), (first.0, 0.0)]);
                 }
-                let layer = Polygon::new(outline, COLOURS[number % COLOURS.len()].filled());
+                let layer = Polygon::new(polygon, COLOURS[number % COLOURS.len()].filled());
                 chart.draw_series([layer]).map_err(|error| failed(&error))?;
             }
             return Ok(());

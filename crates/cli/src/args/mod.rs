@@ -72,11 +72,16 @@ impl Arguments {
 }
 
 /// Options of other programs, and what does here what they do there.
-const ELSEWHERE: [(&str, &str); 7] = [
+const ELSEWHERE: [(&str, &str); 12] = [
     ("-r", "name the capture without an option"),
     ("-w", "name the file with --write (replay) or -o (extract)"),
     ("-Y", "select packets with --filter, and records with --where"),
     ("-f", "select packets with --filter, and records with --where"),
+    ("-i", "name the interface with --iface, in replay"),
+    ("-c", "limit the packets with --limit"),
+    ("-z", "top sums by conversation, host, port or protocol; replay --fields tcp has what tcp.analysis has"),
+    ("-T", "choose columns of records with replay --flows - --columns"),
+    ("-e", "choose columns of records with replay --flows - --columns"),
     ("--output", "name the file with --flows for records, or --write for packets"),
     ("--json", "use --format json for the result, and --flows FILE.jsonl for records"),
     ("--csv", "use --format csv for the result, and --flows FILE.csv for records"),
@@ -95,7 +100,7 @@ fn explained(mut error: clap::Error, command: &Command, words: &[OsString]) -> c
         error.remove(ContextKind::SuggestedSubcommand);
     }
     if error.kind() == ErrorKind::UnknownArgument {
-        // Nobody wants to pass an option as a value.
+        // An option is not meant as a value.
         error.remove(ContextKind::Suggested);
         let known = match error.get(ContextKind::InvalidArg) {
             Some(ContextValue::String(option)) => {

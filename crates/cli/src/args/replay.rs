@@ -179,8 +179,8 @@ pub(crate) struct Replay {
     pub(crate) defrag: bool,
 
     /// Drop and count packets whose bytes equal those of an earlier one in the window: N packets
-    /// including this one, as editcap -D N, or a time such as 50ms, as editcap -w; of the packets that
-    /// --filter selects
+    /// including this one, as editcap -D N, or a time such as 50ms, as editcap -w; of the packets
+    /// that --filter selects
     #[arg(long, value_name = "WINDOW", value_parser = parse::from_str::<DedupWindow>, conflicts_with_all = ["save_part", "fragments", "bytes"])]
     pub(crate) dedup: Option<DedupWindow>,
 

@@ -19,8 +19,8 @@ pub enum Generate {
     Rules(RuleProfile),
     /// Headers for a rule set, as a trace of five numbers per line
     Headers(Headers),
-    /// The log of a web server, or the accesses to connection state that its requests cause, with many concurrent
-    /// sessions
+    /// The log of a web server, or the accesses to connection state that its requests cause, with
+    /// many concurrent sessions
     Weblog(Weblog),
     /// Small captures whose right flow records are known, to judge meters of flows with
     Scenarios(Scenarios),
