@@ -259,6 +259,8 @@ pub struct Comparison {
     pub differences: Vec<Difference>,
     /// The policies decide at different hooks, so they see different packets.
     pub other_hooks: bool,
+    /// The policies ask for the state of connections, and leave different packets untracked.
+    pub other_untracked: bool,
     /// The work reached its limit before all packets were compared.
     pub is_undecided: bool,
 }
@@ -267,7 +269,8 @@ impl Comparison {
     /// Returns whether both policies decide every packet equally; `None` if that is not known.
     #[must_use]
     pub fn are_equivalent(&self) -> Option<bool> {
-        match (self.differences.is_empty() && !self.other_hooks, self.is_undecided) {
+        match (self.differences.is_empty() && !self.other_hooks && !self.other_untracked, self.is_undecided)
+        {
             (false, _) => Some(false),
             (true, false) => Some(true),
             (true, true) => None,
@@ -321,6 +324,15 @@ impl Policy {
         two.remove("");
         let other_hooks = !one.is_empty() && !two.is_empty() && one != two;
         let mut comparison = Comparison { other_hooks, ..Comparison::default() };
+        let [one, two] = policies.map(Self::untracked);
+        let tracks_all = Self::default();
+        for index in 0..one.len().max(two.len()) {
+            let [one, two] = [one, two].map(|ways| ways.get(index).or(ways.last()).unwrap_or(&tracks_all));
+            let all = CompareDefaults { unmatched: Action::Accept, ..defaults };
+            let of_way = one.compare(two, all, steps_max, 1);
+            comparison.other_untracked |= !of_way.differences.is_empty();
+            comparison.is_undecided |= of_way.is_undecided;
+        }
         let conditions: Vec<_> =
             policies.iter().flat_map(|policy| policy.entries()).map(|entry| entry.conditions).collect();
         let Ok(names) = Names::of(conditions.iter().map(|conditions| &**conditions)) else {

@@ -103,6 +103,8 @@ pub struct Policy {
     sources: Arc<Vec<Source>>,
     notes: Arc<Vec<Note>>,
     hooks: Arc<Vec<Hook>>,
+    /// For each way to the hooks, rules that deny the packets that are not tracked.
+    untracked: Arc<Vec<Policy>>,
     reads_later: bool,
 }
 
@@ -178,7 +180,45 @@ impl Policy {
             sources: Arc::new(sources),
             notes: Arc::new(notes),
             hooks: Arc::default(),
+            untracked: Arc::default(),
         })
+    }
+
+    /// Returns the policy, to which packets come in several ways. On each way, rules deny the
+    /// packets that connection tracking leaves out.
+    pub(crate) fn with_untracked(self, mut ways: Vec<Self>) -> Self {
+        if ways.iter().all(Self::is_empty) {
+            ways.clear();
+        }
+        Self { untracked: Arc::new(ways), ..self }
+    }
+
+    /// Returns the rules for packets that are not tracked, one list for each way to the hooks.
+    pub(crate) fn untracked(&self) -> &[Self] {
+        &self.untracked
+    }
+
+    /// Returns whether rules before connection tracking leave out a packet. Its state is then
+    /// [`Untracked`](super::ConnectionState::Untracked), and it belongs to no connection.
+    #[must_use]
+    pub fn untracks(&self, packet: &Packet<'_>) -> Truth {
+        // Where packets come in, it is not known by which interface they will leave.
+        let packet = Packet { output: Some(""), ..*packet };
+        let mut found = None;
+        for way in self.untracked.iter() {
+            let outcome = way.outcomes(&packet);
+            let action = |one: &Possible| way.set().get(one.rule).and_then(|rule| rule.action);
+            let denied = outcome.deciders.iter().filter(|one| action(one) == Some(Action::Deny)).count();
+            let truth = match denied {
+                0 => Truth::No,
+                _ if denied == outcome.deciders.len() && outcome.unmatched.is_none() => Truth::Yes,
+                _ => Truth::Maybe,
+            };
+            if *found.get_or_insert(truth) != truth {
+                return Truth::Maybe;
+            }
+        }
+        found.unwrap_or(Truth::No)
     }
 
     /// Returns the policy, which decides in these base chains.

@@ -13,7 +13,7 @@ use super::entries::{Entry, Outcome, Source};
 use super::packet::Fragment;
 use super::ranges::Ranges;
 use super::test::{Test, TestKind};
-use super::writes::{Write, Writes, Written, after};
+use super::writes::{Write, Writes, Written, WrittenField, WrittenValue, after};
 use crate::rule::Action;
 
 /// The effect of a rule of a chain on matching packets.
@@ -177,6 +177,28 @@ struct Flattening<'a> {
 }
 
 impl Chains {
+    /// Returns chains that decide whether a packet is tracked, for those that packets pass before
+    /// connection tracking: they deny a packet that a rule leaves untracked.
+    pub(crate) fn untracking(mut self) -> Self {
+        for chain in &mut self.chains {
+            chain.policy = None;
+            for rule in &mut chain.rules {
+                let written = rule.writes.iter().find(|write| write.field == WrittenField::State);
+                rule.target = match (&rule.target, written.map(|write| &write.value)) {
+                    (Target::Pass, Some(WrittenValue::State { .. })) => {
+                        Target::Decide { action: Action::Deny, value: 0 }
+                    }
+                    // Other settings of a connection come first, or the packet goes on.
+                    (Target::Pass, Some(_)) | (Target::Decide { .. }, _) => {
+                        Target::Decide { action: Action::Accept, value: 1 }
+                    }
+                    (target, _) => target.clone(),
+                };
+            }
+        }
+        self
+    }
+
     /// Appends the entries of a chain and of all that it jumps to.
     ///
     /// # Errors

@@ -89,8 +89,18 @@ impl Policy {
             }));
             return found;
         }
+        // States are known if it is known which packets are not tracked.
+        let known_before = Knowledge { output: true, ..known };
+        let of_untracked = self.untracked().iter().flat_map(|way| way.undecidable(known_before));
+        let open = of_untracked.min_by_key(|one| one.field);
+        let known = Knowledge { state: known.state && open.is_none(), ..known };
         for entry in self.entries() {
             ask(&entry.conditions, known, &mut |field, test| {
+                if let (Field::State, Some(open)) = (field, &open) {
+                    let text = alloc::format!("{test}, unless {} leaves it untracked", open.text);
+                    found.push(Undecidable { source: entry.source as usize, field: open.field, text });
+                    return;
+                }
                 let one = Undecidable { source: entry.source as usize, field, text: test.to_string() };
                 // Entries of one rule are close together.
                 if !found.iter().rev().take(64).any(|other| *other == one) {

@@ -24,7 +24,8 @@ pub enum Assume {
 
 impl Assume {
     /// Returns whether a rule counts as matching.
-    pub(crate) fn takes(self, truth: Truth) -> bool {
+    #[must_use]
+    pub fn takes(self, truth: Truth) -> bool {
         match truth {
             Truth::Yes => true,
             Truth::Maybe => self == Self::Match,

@@ -12,6 +12,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::conditions::Conditions;
+use super::packet::ConnectionState;
 use super::ranges::Ranges;
 use super::test::{HeaderField, Test, TestKind};
 
@@ -25,6 +26,8 @@ pub enum WrittenField {
         /// The connection's.
         is_connection: bool,
     },
+    /// The state of the connection.
+    State,
 }
 
 /// The value of a field that a rule has written.
@@ -39,6 +42,13 @@ pub enum WrittenValue {
     },
     /// The other mark.
     OtherMark,
+    /// Of a packet in one of the states `from`, as [`ConnectionState::bit`]s, this state.
+    State {
+        /// States that change.
+        from: u8,
+        /// The new state.
+        to: ConnectionState,
+    },
     /// A value that depends on other data: the text comes from the file.
     Unknown(String),
 }
@@ -52,6 +62,16 @@ pub struct Write {
     pub value: WrittenValue,
 }
 
+impl Write {
+    /// Returns what `notrack` does to a packet that has passed connection tracking: only one
+    /// without a connection is not tracked then.
+    pub(crate) const fn untrack() -> Self {
+        let value =
+            WrittenValue::State { from: ConnectionState::Invalid.bit(), to: ConnectionState::Untracked };
+        Self { field: WrittenField::State, value }
+    }
+}
+
 /// The writes of rules that packets have passed.
 #[derive(Debug, Default)]
 pub(crate) struct Writes(pub(super) Vec<Written>);
@@ -61,6 +81,17 @@ impl Writes {
     pub(crate) fn add_unknown(&mut self, field: WrittenField) {
         let value = WrittenValue::Unknown(String::from("rules that come before write it"));
         self.0.push(Written::new(Write { field, value }, Conditions::default()));
+    }
+
+    /// Begins a base chain, to which packets may come before connection tracking. They are invalid
+    /// there.
+    pub(crate) fn enter(&mut self, is_before_tracking: bool) {
+        self.0.retain(|written| written.write.field != WrittenField::State);
+        if is_before_tracking {
+            let value = WrittenValue::State { from: u8::MAX, to: ConnectionState::Invalid };
+            let write = Write { field: WrittenField::State, value };
+            self.0.push(Written::new(write, Conditions::default()));
+        }
     }
 }
 
@@ -134,6 +165,7 @@ fn field_of(test: &Test) -> Option<WrittenField> {
     match &test.kind {
         TestKind::Number(field, _) => Some(WrittenField::Number(*field)),
         TestKind::Mark { is_connection, .. } => Some(WrittenField::Mark { is_connection: *is_connection }),
+        TestKind::State(_) => Some(WrittenField::State),
         _ => None,
     }
 }
@@ -197,7 +229,15 @@ fn applied(value: &WrittenValue, test: &Test) -> After {
                 TestKind::Mark { is_connection: !is_connection, mask: *mask, values: values.clone() };
             return After::Asks(Test::new(kind, test.is_negated));
         }
-        (WrittenValue::OtherMark, _) => return After::Asks(test.clone()),
+        (WrittenValue::State { from, to }, TestKind::State(states)) => {
+            let states = states & !from | if states & to.bit() == 0 { 0 } else { *from };
+            return match ConnectionState::ALL.iter().filter(|state| states & state.bit() != 0).count() {
+                0 => After::Holds(test.is_negated),
+                5 => After::Holds(!test.is_negated),
+                _ => After::Asks(Test::new(TestKind::State(states), test.is_negated)),
+            };
+        }
+        (WrittenValue::OtherMark | WrittenValue::State { .. }, _) => return After::Asks(test.clone()),
         (WrittenValue::Unknown(text), _) => {
             let text = alloc::format!("{test}, {text}");
             return After::Asks(TestKind::Unknowable(text).into());

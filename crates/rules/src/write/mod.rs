@@ -39,6 +39,7 @@ impl core::error::Error for Unwritable {}
 /// hooks.
 fn hook(policy: &Policy) -> Result<Hook, Unwritable> {
     let unwritable = |text: String| Err(Unwritable { line: 0, text });
+    check_tracking(policy)?;
     let Some(hook) = policy.hooks().first() else { return Ok(Hook::filter("input", "input")) };
     if hook.name.is_empty() {
         return unwritable(format!("no hook leads to chain '{}'; choose a base chain", hook.chain));
@@ -52,6 +53,16 @@ fn hook(policy: &Policy) -> Result<Hook, Unwritable> {
         )),
         None => Ok(hook.clone()),
     }
+}
+
+/// Refuses a policy for which rules of other chains leave packets untracked.
+fn check_tracking(policy: &Policy) -> Result<(), Unwritable> {
+    if policy.untracked().is_empty() {
+        return Ok(());
+    }
+    let text = "rules before connection tracking leave packets untracked (notrack), which changes their \
+                states, and only chains of one hook are written; remove these rules, or write them by hand";
+    Err(Unwritable { line: 0, text: String::from(text) })
 }
 
 /// Returns comments on what the written rules do not do: the rules that are left out because they

@@ -35,6 +35,7 @@ use crate::rule::RuleId;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn write(policy: &Policy) -> Result<String, Unwritable> {
+    super::check_tracking(policy)?;
     let entries = expanded(policy, Ports::Either)?;
     let entries = one_test_a_field(&entries, |_| Vec::new(), key, |_| Vec::new());
     let mut text = String::new();

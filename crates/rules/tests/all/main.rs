@@ -8,3 +8,4 @@ mod hard;
 mod limits;
 mod netfilter;
 mod real_sets;
+mod tracking;

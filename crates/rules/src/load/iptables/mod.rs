@@ -87,7 +87,14 @@ impl Default for Options<'_> {
 const MOVED_MAX: usize = 10_000_000;
 
 /// Parts of files that make the kernel track connections, and so reassemble fragments.
-const TRACKING: [&str; 6] = ["*nat", "conn", "--state", "--ctstate", "-j CT ", "helper"];
+const TRACKING: [&str; 5] = ["*nat", "conn", "--state", "--ctstate", "helper"];
+
+/// Returns whether rules make the kernel track connections.
+fn tracks(text: &str) -> bool {
+    let mut settings = text.split("-j CT ").skip(1);
+    TRACKING.iter().any(|word| text.contains(word))
+        || settings.any(|options| !options.trim_start().starts_with("--notrack"))
+}
 
 /// Chains that exist without a declaration.
 const BUILT_IN: [&str; 5] = ["INPUT", "FORWARD", "OUTPUT", "PREROUTING", "POSTROUTING"];
@@ -134,6 +141,28 @@ struct Table<'a> {
 /// ```
 pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
     options.limits.check_bytes(text)?;
+    let policy = policy_of(text, options, false)?;
+    let says = |word: &str| text.contains(word);
+    if !says("NOTRACK") && !says("--notrack") || !policy.asks_state() || is_listing(text) {
+        return Ok(policy);
+    }
+    let ways: &[&str] = match (options.table, options.chain) {
+        ("raw", _) => return Ok(policy),
+        (_, "INPUT" | "FORWARD" | "PREROUTING") => &["PREROUTING"],
+        (_, "OUTPUT") => &["OUTPUT"],
+        _ => &["PREROUTING", "OUTPUT"],
+    };
+    let is_v6 = policy.entries().all(|entry| entry.conditions.families == Families::V6);
+    let families = options.families.or(is_v6.then_some(Families::V6));
+    let ways = ways.iter().map(|chain| {
+        let options = Options { table: "raw", chain, families, ..options.clone() };
+        policy_of(text, &options, true)
+    });
+    Ok(policy.with_untracked(ways.collect::<Result<_, _>>()?))
+}
+
+/// Returns the rules of a chain, or those that tell which packets it leaves untracked.
+fn policy_of(text: &str, options: &Options<'_>, is_untracking: bool) -> Result<Policy, LoadErrors> {
     let (tables, errors) = tables(text, options);
     if let Some(errors) = LoadErrors::of(errors) {
         return Err(errors);
@@ -187,8 +216,12 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
         if let Some(errors) = LoadErrors::of(wrong.collect()) {
             return Err(errors);
         }
-        let chains = Chains { chains: table.chains, families: Some(families) };
+        let mut chains = Chains { chains: table.chains, families: Some(families) };
+        if is_untracking {
+            chains = chains.untracking();
+        }
         let mut writes = Writes::default();
+        writes.enter(options.table == "raw" && matches!(options.chain, "PREROUTING" | "OUTPUT"));
         written_elsewhere(text, options.table).for_each(|field| writes.add_unknown(field));
         let max = options.limits.rules_max;
         chains
@@ -335,7 +368,7 @@ fn tables<'a>(text: &'a str, options: &Options<'a>) -> (Vec<Table<'a>>, Vec<Load
     let mut tables: Vec<Table<'a>> = Vec::new();
     let mut errors = Vec::new();
     let is_listing = is_listing(text);
-    let is_tracked = TRACKING.iter().any(|word| text.contains(word));
+    let is_tracked = tracks(text);
     let mut is_open = is_listing;
     if is_listing {
         tables.push(Table { name: options.table, line: 1, is_tracked, ..Table::default() });
@@ -561,7 +594,8 @@ impl Table<'_> {
             _ => rule.does,
         };
         let drops_second = rule.drops_second.filter(|_| !self.is_tracked && !is_v6);
-        let writes = rule.writes;
+        // A chain hides a target that writes.
+        let writes = if matches!(does, Does::Jump(_)) { Vec::new() } else { rule.writes };
         let mut push = |conditions, target| {
             entries.push(ChainRule {
                 writes: writes.clone(),

@@ -14,7 +14,8 @@ use super::targets::{self, Does};
 use super::words::Word;
 use super::writes;
 use crate::firewall::{
-    Conditions, ConnectionState, InterfacePattern, Ranges, Test, TestKind, WITH_PORTS, Write,
+    Conditions, ConnectionState, InterfacePattern, Ranges, Test, TestKind, WITH_PORTS, Write, WrittenField,
+    WrittenValue,
 };
 use crate::rule::{ProtocolMatch, decimal};
 use flowloom_flow_key::protocol::service;
@@ -221,7 +222,15 @@ impl<'a> Reader<'a> {
         let drops_second = self.drops_second();
         let does =
             self.does.unwrap_or_else(|| Does::Passes(String::from("has no target, so it only counts")));
-        let Self { conditions, target, target_at, writes, reads_header, .. } = self;
+        let Self { conditions, target, target_at, mut writes, reads_header, .. } = self;
+        match target.as_deref() {
+            Some("NOTRACK") => writes.push(Write::untrack()),
+            Some(target @ "CT") if writes.is_empty() => {
+                let value = WrittenValue::Unknown(String::from(target));
+                writes.push(Write { field: WrittenField::State, value });
+            }
+            _ => {}
+        }
         Ok(Rule { conditions, does, target, target_at, writes, drops_second, reads_header })
     }
 

@@ -51,7 +51,7 @@ pub(super) fn write(expr: &Expr, words: &str) -> Result<Option<Write>, String> {
             WrittenField::Mark { is_connection } => {
                 mark(words, is_connection).unwrap_or_else(|| WrittenValue::Unknown(format!("set {words}")))
             }
-            WrittenField::Number(_) => WrittenValue::Unknown(format!("set {words}")),
+            _ => WrittenValue::Unknown(format!("set {words}")),
         },
     };
     Ok(Some(Write { field, value }))

@@ -93,6 +93,8 @@ pub(super) enum Statement {
     Passes(String),
     /// A field gets the value that the words give.
     Set(Expr, String),
+    /// The packet is not tracked, if it is not yet; or perhaps, as the text says.
+    Untrack(Option<String>),
     /// The packet may continue with the rest of the rule, or not.
     Unknowable(String),
     /// Another program decides: it accepts the packet, or the packet is dropped.
@@ -227,6 +229,8 @@ pub(super) fn from_iptables(name: &str) -> Result<Statement, String> {
             Statement::Verdict(Verdict::Translate)
         }
         "NFQUEUE" => Statement::Queue,
+        "NOTRACK" => Statement::Untrack(None),
+        "CT" => Statement::Untrack(Some("CT leaves the packet untracked".into())),
         "SYNPROXY" => Statement::MayTake("SYNPROXY takes the packet".into()),
         name if is_passing(name) => Statement::Passes(name.into()),
         name if name.starts_with(|c: char| c.is_ascii_lowercase()) => {

@@ -271,8 +271,9 @@ fn statement(json: &Json) -> Result<Statement, String> {
                 body.get("key").zip(body.get("value")).ok_or("expected mangle with key and value")?;
             Statement::Set(expr(key)?, words(value))
         }
-        "counter" | "log" | "notrack" | "ct helper" | "ct timeout" | "ct expectation" | "ct event"
-        | "flow" | "dup" | "fwd" | "reset" | "secmark" | "last" => Statement::Passes(kind.into()),
+        "notrack" => Statement::Untrack(None),
+        "counter" | "log" | "ct helper" | "ct timeout" | "ct expectation" | "ct event" | "flow" | "dup"
+        | "fwd" | "reset" | "secmark" | "last" => Statement::Passes(kind.into()),
         "set" | "map" => {
             let text = body.to_string();
             if ["\"limit\"", "\"quota\"", "\"ct count\""].iter().any(|word| text.contains(word)) {

@@ -84,11 +84,52 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
     }
     let mut entered = entered(&tables, options);
     entered.sort_by_key(|&(_, _, priority)| priority);
+    let unread: Vec<Note> = unread.into_iter().map(|(line, text)| Note { line, text }).collect();
+    let hook_of = |&(table, chain, _): &(usize, usize, i64)| tables[table].chains[chain].hook.as_ref();
+    let ways: &[&str] = match entered.first().and_then(hook_of).map(|hook| hook.name.as_str()) {
+        Some("input" | "forward" | "prerouting") => &["prerouting"],
+        Some("output") => &["output"],
+        _ => &["prerouting", "output"],
+    };
+    let policy = policy_of(text, &tables, entered, options, unread, false)?;
+    let untracks = |statement: &Statement| matches!(statement, Statement::Untrack(_));
+    let mut rules = tables.iter().flat_map(|table| &table.chains).flat_map(|chain| &chain.rules);
+    if !policy.asks_state() || !rules.any(|rule| rule.statements.iter().any(untracks)) {
+        return Ok(policy);
+    }
+    let ways = ways.iter().map(|name| {
+        let mut before = Vec::new();
+        for (t, table) in tables.iter().enumerate().filter(|(_, table)| !table.is_dormant) {
+            let hooks = table.chains.iter().map(|chain| chain.hook.as_ref()).enumerate();
+            let first = hooks.filter_map(|(c, hook)| Some((c, hook.filter(|hook| is_first(hook, name))?)));
+            before.extend(first.map(|(c, hook)| (t, c, hook.priority)));
+        }
+        before.sort_by_key(|&(_, _, priority)| priority);
+        policy_of(text, &tables, before, options, Vec::new(), true)
+    });
+    Ok(policy.with_untracked(ways.collect::<Result<_, _>>()?))
+}
+
+/// Returns whether packets enter a chain of a hook before connection tracking.
+fn is_first(hook: &ast::Hook, name: &str) -> bool {
+    /// The priority of connection tracking.
+    const TRACKING: i64 = -200;
+    hook.name == name && hook.priority < TRACKING
+}
+
+/// Returns the rules of base chains, or those that tell which packets they leave untracked.
+fn policy_of(
+    text: &str,
+    tables: &[Table],
+    entered: Vec<(usize, usize, i64)>,
+    options: &Options<'_>,
+    mut notes: Vec<Note>,
+    is_untracking: bool,
+) -> Result<Policy, LoadErrors> {
     let (mut entries, mut sources) = (Vec::new(), Vec::new());
-    let mut notes: Vec<Note> = unread.into_iter().map(|(line, text)| Note { line, text }).collect();
     let (mut ends, mut hooks) = (Vec::new(), Vec::new());
     let mut writes = Writes::default();
-    for field in written_before(&tables, &entered) {
+    for field in written_before(tables, &entered) {
         writes.add_unknown(field);
     }
     let count = entered.len();
@@ -102,7 +143,7 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
             priority,
             chain: name.clone(),
         });
-        let (chains, mut errors, mut passed) = lowered(text, table);
+        let (mut chains, mut errors, mut passed) = lowered(text, table);
         // Errors in chains that packets do not reach do not matter.
         let reached = reached(&chains.chains, chain);
         errors.retain(|(chain, _)| reached.contains(chain));
@@ -112,7 +153,12 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
         passed.retain(|(chain, _)| reached.contains(chain));
         notes.extend(passed.into_iter().map(|(_, note)| note));
         let families = options.families.map_or(families, |asked| asked.and(families));
-        let chains = Chains { families: Some(families), ..chains };
+        chains.families = Some(families);
+        if is_untracking {
+            chains = chains.untracking();
+        }
+        let is_before = |hook: &ast::Hook| is_first(hook, "prerouting") || is_first(hook, "output");
+        writes.enter(table.chains[chain].hook.as_ref().is_some_and(is_before));
         let name = chains.chains[chain].name.clone();
         let (max, goes_on) = (options.limits.rules_max, hooks.len() < count);
         chains
@@ -335,10 +381,12 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
                 let asked = lower::compare(table, expr, *op, value)?;
                 // The rule itself may have written what it asks for.
                 let is_open = has_written
-                    && asked
-                        .tests
-                        .iter()
-                        .any(|test| matches!(test.kind, TestKind::Number(..) | TestKind::Mark { .. }));
+                    && asked.tests.iter().any(|test| {
+                        matches!(
+                            test.kind,
+                            TestKind::Number(..) | TestKind::Mark { .. } | TestKind::State(_)
+                        )
+                    });
                 if is_open {
                     let text = format!("{} in a rule that writes", lower::describe(expr));
                     conditions.ask(TestKind::Unknowable(text));
@@ -354,6 +402,15 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
                     has_written = true;
                     push(conditions.clone(), &Verdict::Continue, Vec::from([write]));
                 }
+            }
+            Statement::Untrack(doubt) => {
+                passed = Some(String::from("notrack"));
+                has_written = true;
+                let mut conditions = conditions.clone();
+                if let Some(text) = doubt {
+                    conditions.ask(TestKind::Unknowable(text.clone()));
+                }
+                push(conditions, &Verdict::Continue, Vec::from([Write::untrack()]));
             }
             Statement::Unknowable(text) => conditions.ask(TestKind::Unknowable(text.clone())),
             Statement::Passes(text) => passed = Some(text.clone()),

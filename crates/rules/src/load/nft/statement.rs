@@ -197,7 +197,7 @@ impl Parser<'_> {
                 self.word("a comment")?;
                 Statement::Passes("comment".into())
             }
-            "notrack" => Statement::Passes("notrack".into()),
+            "notrack" => Statement::Untrack(None),
             "limit" | "quota" => Statement::Unknowable(format!("{word} {}", self.unknown())),
             "add" | "update" | "delete" | "set"
                 if matches!(following, Some(Kind::Sign("@") | Kind::Word(_))) =>
