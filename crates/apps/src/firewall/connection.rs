@@ -18,7 +18,9 @@
 //! Unlike the kernel, the tracker does not compare sequence numbers or checksums, and a connection
 //! times out only with its flow.
 
-use flowloom_flow_key::Direction;
+use std::collections::HashMap;
+
+use flowloom_flow_key::{Direction, FlowKey};
 use flowloom_packet::PacketView;
 use flowloom_rules::firewall::{ConnectionState, Packet};
 
@@ -136,9 +138,12 @@ impl Connection {
         self.take(packet, headers.direction)
     }
 
-    /// Receives the verdict on the packet of the last [`take`](Self::take). A connection without an
-    /// accepted packet is forgotten.
-    pub fn settle(&mut self, is_accepted: bool) {
+    /// Receives the state and the verdict of the packet of the last [`take`](Self::take). A
+    /// connection without an accepted packet is forgotten.
+    pub fn settle(&mut self, state: Option<ConnectionState>, is_accepted: bool) {
+        if state == Some(ConnectionState::Untracked) {
+            return;
+        }
         if is_accepted {
             self.is_confirmed |= self.opener.is_some();
         } else if !self.is_confirmed {
@@ -150,6 +155,76 @@ impl Connection {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.opener.is_some()
+    }
+}
+
+/// The connections of packets that no engine keeps in flows.
+#[derive(Clone, Debug)]
+pub struct Connections {
+    all: HashMap<FlowKey, Connection>,
+    connections_max: usize,
+    /// The last packet of a connection, and its state.
+    last: Option<(FlowKey, Option<ConnectionState>)>,
+    is_lost: bool,
+}
+
+impl Connections {
+    /// Returns at most so many connections, at first none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_apps::firewall::Connections;
+    /// assert_eq!(Connections::new(1 << 20).count(), 0);
+    /// ```
+    #[must_use]
+    pub fn new(connections_max: usize) -> Self {
+        Self { all: HashMap::new(), connections_max, last: None, is_lost: false }
+    }
+
+    /// Returns the number of connections.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Updates the connection of a packet, and returns the packet's state, if it is known.
+    /// `is_untracked` tells whether rules leave the packet untracked. Once that is not known, no
+    /// later state is. `packet` describes the view.
+    pub fn take(
+        &mut self,
+        view: &PacketView<'_>,
+        packet: &Packet<'_>,
+        is_untracked: Option<bool>,
+    ) -> Option<ConnectionState> {
+        self.last = None;
+        self.is_lost |= is_untracked.is_none();
+        if self.is_lost {
+            return None;
+        }
+        if is_untracked == Some(true) {
+            return Some(ConnectionState::Untracked);
+        }
+        let key = view.headers.key;
+        if view.headers.is_error_of_flow {
+            // An ICMP error opens no connection.
+            return self.all.get(&key).copied().unwrap_or_default().take_view(view, packet);
+        }
+        if self.all.len() >= self.connections_max && !self.all.contains_key(&key) {
+            return None;
+        }
+        let state = self.all.entry(key).or_default().take_view(view, packet);
+        self.last = Some((key, state));
+        state
+    }
+
+    /// Receives the verdict on the packet of the last [`take`](Self::take).
+    pub fn settle(&mut self, is_accepted: bool) {
+        if let Some((key, state)) = self.last.take()
+            && let Some(connection) = self.all.get_mut(&key)
+        {
+            connection.settle(state, is_accepted);
+        }
     }
 }
 
@@ -215,7 +290,7 @@ mod tests {
         let mut connection = Connection::default();
         let mut take = |flags, direction, is_accepted| {
             let state = connection.take(&tcp(flags), direction);
-            connection.settle(is_accepted);
+            connection.settle(state, is_accepted);
             state
         };
         assert_eq!(take(SYN, FORTH, false), Some(New));

@@ -48,9 +48,9 @@ use std::sync::Arc;
 use flowloom_engine::{App, Verdict};
 use flowloom_flow_key::FiveTuple;
 use flowloom_packet::{InterfaceName, PacketView};
-use flowloom_rules::firewall::{Fragment, Packet};
+use flowloom_rules::firewall::{ConnectionState, Fragment, Packet};
 
-pub use connection::Connection;
+pub use connection::{Connection, Connections};
 pub use describe::describe;
 pub use flow::FirewallFlow;
 pub use live_rules::LiveRules;
@@ -120,13 +120,17 @@ impl Firewall {
 
     /// Judges a packet separately. The flow keeps the rule of its last packet.
     fn packet(&mut self, packet: &PacketView<'_>, flow: &mut FirewallFlow) -> Judgement {
-        let mut described = describe(packet);
-        if self.tally.rules().asks_state() {
-            described.state = flow.connection.take_view(packet, &described);
+        let rules = self.tally.rules();
+        let mut located = rules.locate(describe(packet), packet.port, packet.headers.interface);
+        let is_tracked = rules.asks_state() && !rules.untracks(&located);
+        if is_tracked {
+            located.state = flow.connection.take_view(packet, &located);
+        } else if rules.asks_state() {
+            located.state = Some(ConnectionState::Untracked);
         }
-        let found = self.tally.rules().judge_received(described, packet.port, packet.headers.interface);
-        if self.tally.rules().asks_state() && !packet.headers.is_error_of_flow {
-            flow.connection.settle(found.verdict == Verdict::Accept);
+        let found = rules.judge_packet(located);
+        if is_tracked && !packet.headers.is_error_of_flow {
+            flow.connection.settle(located.state, found.verdict == Verdict::Accept);
         }
         flow.number = found.number;
         flow.generation = self.tally.generation();

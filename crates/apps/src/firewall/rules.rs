@@ -283,7 +283,20 @@ impl FirewallRules {
         port: u16,
         captured_by: InterfaceName,
     ) -> Judgement {
-        self.judge_packet(self.enforcement.locate(packet, port, captured_by))
+        self.judge_packet(self.locate(packet, port, captured_by))
+    }
+
+    /// Returns a packet with the interfaces by which it comes in and leaves, as far as they are
+    /// known.
+    #[must_use]
+    pub fn locate<'a>(&'a self, packet: Packet<'a>, port: u16, captured_by: InterfaceName) -> Packet<'a> {
+        self.enforcement.locate(packet, port, captured_by)
+    }
+
+    /// Returns whether rules before connection tracking leave out a packet.
+    #[must_use]
+    pub fn untracks(&self, packet: &Packet<'_>) -> bool {
+        self.enforcement.assume.takes(self.policy().untracks(packet))
     }
 
     /// Judges a packet by itself.

@@ -1,15 +1,13 @@
 //! Classifies the packets of captures and header traces.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use flowloom::apps::firewall::{Connection, Enforcement, describe};
+use flowloom::apps::firewall::{Connections, Enforcement, describe};
 use flowloom::classifier::{Action, AnyKey, ClassifierKey, Isa, Key, KeyV4, KeyV6, Match, RuleId};
 use flowloom::engine::Control;
-use flowloom::flow_key::FlowKey;
 use flowloom::packet::{Fill, InterfaceName, PacketBatch, PacketSource, PacketView, decode};
 use flowloom::rules::firewall::{Knowledge, NetworkBytes, Packet, PolicyMatcher};
 use flowloom::rules::load::{LoadLimits, trace};
@@ -205,7 +203,7 @@ struct Tally<'a> {
     enforcement: &'a Enforcement,
     verify: bool,
     /// Connections, if rules ask for their states.
-    connections: Option<HashMap<FlowKey, Connection>>,
+    connections: Option<Connections>,
     asks_contents: bool,
     v4: Waiting<'a, KeyV4>,
     v6: Waiting<'a, KeyV6>,
@@ -275,7 +273,7 @@ impl<'a> Tally<'a> {
             matcher,
             enforcement,
             verify: arguments.verify,
-            connections: file.policy.asks_state().then(HashMap::new),
+            connections: file.policy.asks_state().then(|| Connections::new(CONNECTIONS_MAX)),
             asks_contents: file.policy.asks_contents(),
             v4: Waiting::default(),
             v6: Waiting::default(),
@@ -298,17 +296,10 @@ impl<'a> Tally<'a> {
     /// Adds a decoded packet.
     fn take(&mut self, view: &PacketView<'_>) {
         let mut packet = describe(view);
-        let key = view.headers.key;
         if let Some(connections) = &mut self.connections {
-            let is_known = connections.contains_key(&key);
-            packet.state = if view.headers.is_error_of_flow && !is_known {
-                // An ICMP error opens no connection.
-                Connection::default().take_view(view, &packet)
-            } else if is_known || connections.len() < CONNECTIONS_MAX {
-                connections.entry(key).or_default().take_view(view, &packet)
-            } else {
-                None
-            };
+            let located = self.enforcement.locate(packet, 0, view.headers.interface);
+            let is_untracked = self.enforcement.assume.takes(self.file.policy.untracks(&located));
+            packet.state = connections.take(view, &packet, Some(is_untracked));
         }
         let bytes = packet.network.filter(|_| self.asks_contents);
         let bytes = bytes.map(|bytes| (bytes.captured.to_vec(), bytes.length));
@@ -316,10 +307,8 @@ impl<'a> Tally<'a> {
         if self.connections.is_some() {
             // The state of the next packet depends on the verdict on this one.
             self.flush();
-            let is_accepted = self.last_accepted;
-            let connection = self.connections.as_mut().and_then(|all| all.get_mut(&key));
-            if let Some(connection) = connection.filter(|_| !view.headers.is_error_of_flow) {
-                connection.settle(is_accepted);
+            if let Some(connections) = &mut self.connections {
+                connections.settle(self.last_accepted);
             }
         }
     }

@@ -1,14 +1,13 @@
 //! Explains which rule decides a packet: one that options describe, or one of a capture.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use flowloom::apps::firewall::{Connection, describe};
+use flowloom::apps::firewall::{Connections, Enforcement, describe};
 use flowloom::classifier::{Action, ClassifierBuilder, RuleId};
-use flowloom::flow_key::{FiveTuple, FlowKey};
+use flowloom::flow_key::FiveTuple;
 use flowloom::packet::{Fill, InterfaceName, PacketBatch, PacketSource, PacketView, decode};
 use flowloom::rules::firewall::{
-    Assume, Fragment, Knowledge, NetworkBytes, Packet, PolicyMatcher, Possible, Truth,
+    Assume, ConnectionState, Fragment, Knowledge, NetworkBytes, Packet, PolicyMatcher, Possible, Truth,
 };
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 
@@ -26,7 +25,6 @@ pub(super) fn run(arguments: &Explain, common: &Common) -> Result<Status, Failur
     let file = rule_file::read(&arguments.options)?;
     match (&arguments.capture, arguments.packet) {
         (Some(capture), Some(number)) => {
-            let (packet, interface) = captured(&file, arguments, capture, number)?;
             // A capture shows where packets come in, or leave, by the chain.
             let options = EnforceOptions {
                 input: arguments.input.clone(),
@@ -35,11 +33,18 @@ pub(super) fn run(arguments: &Explain, common: &Common) -> Result<Status, Failur
             };
             let of_capture = || interface::of_captures(std::slice::from_ref(capture));
             let located = file.enforcement(&options, Knowledge::default(), &of_capture)?;
+            let (packet, interface) = captured(&file, arguments, &located, capture, number)?;
             let mut packet = located.locate(packet, 0, interface);
             packet.state = arguments.state.or(packet.state);
             explain(&file, arguments, &packet, common)
         }
-        _ => explain(&file, arguments, &described(arguments)?, common),
+        _ => {
+            let mut packet = described(arguments)?;
+            if file.policy.untracks(&packet) == Truth::Yes {
+                packet.state = packet.state.or(Some(ConnectionState::Untracked));
+            }
+            explain(&file, arguments, &packet, common)
+        }
     }
 }
 
@@ -82,6 +87,7 @@ fn described(arguments: &Explain) -> Result<Packet<'_>, Failure> {
 fn captured(
     file: &RuleFile,
     arguments: &Explain,
+    enforcement: &Enforcement,
     path: &Path,
     number: u64,
 ) -> Result<(Packet<'static>, InterfaceName), Failure> {
@@ -93,7 +99,7 @@ fn captured(
     let options = arguments.decoding.options()?;
     let options = options.with_errors_by_flow(options.errors_by_flow || matcher.is_some());
     let mut source = CaptureSet::open(&[Input::from_argument(path)], SetOptions::default())?;
-    let mut connections: BTreeMap<FlowKey, Connection> = BTreeMap::new();
+    let mut connections = Connections::new(usize::MAX);
     let mut batch = PacketBatch::new();
     let mut packets = 0;
     loop {
@@ -127,23 +133,18 @@ fn captured(
                 Err(_) => continue,
             };
             headers.interface = raw.interface;
-            let (key, is_error) = (headers.key, headers.is_error_of_flow);
             let wire = headers.fit_to_wire(bytes, raw.wire_bytes);
             let view = PacketView::new(bytes, headers, raw.time_ns, wire);
-            let mut packet = describe(&view);
+            let mut packet = enforcement.locate(describe(&view), 0, raw.interface);
             if let Some(matcher) = &matcher {
-                let is_known = connections.contains_key(&key);
-                packet.state = if is_error && !is_known {
-                    // An ICMP error opens no connection.
-                    Connection::default().take_view(&view, &packet)
-                } else {
-                    connections.entry(key).or_default().take_view(&view, &packet)
+                let is_untracked = match file.policy.untracks(&packet) {
+                    Truth::Maybe => None,
+                    truth => Some(truth == Truth::Yes),
                 };
+                packet.state = connections.take(&view, &packet, is_untracked);
                 let found = matcher.find(&packet, Assume::NoMatch).and_then(|id| file.set().get(id));
                 let is_accepted = found.is_none_or(|rule| rule.action != Some(Action::Deny));
-                if let Some(connection) = connections.get_mut(&key).filter(|_| !is_error) {
-                    connection.settle(is_accepted);
-                }
+                connections.settle(is_accepted);
             }
             if is_wanted {
                 // Leaked, once per run: neither the batch nor its block outlives this function.
