@@ -23,7 +23,7 @@ use super::frames::{self, Frames};
 use super::hosts::{Family, RECEIVER_MAC, SENDER_MAC};
 use super::iptables_file::Features;
 use super::network::Network;
-use super::{LOADERS, Loader, Options, drawn};
+use super::{Bench, LOADERS, Loader, Options, drawn};
 
 /// The type of the frame that passes the router after all others, whatever its rules are.
 const LAST: [u8; 2] = [0x88, 0xb5];
@@ -74,7 +74,7 @@ impl<'a> Wire<'a> {
     fn load(&mut self, loader: Loader, text: &str) -> Result<()> {
         let is_same = |family: &Family| matches!(loader, Loader::Legacy(own) if own == *family);
         for family in self.legacy.extract_if(.., |family| !is_same(family)) {
-            let empty = "*filter\n:FORWARD ACCEPT [0:0]\nCOMMIT\n";
+            let empty = "*raw\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n*filter\n:FORWARD ACCEPT [0:0]\nCOMMIT\n";
             self.network.here(&[&Loader::Legacy(family).program("-restore")], Some(empty))?;
         }
         let is_nft = loader == Loader::Nft;
@@ -88,7 +88,9 @@ impl<'a> Wire<'a> {
         if loader == Loader::Nft {
             return Ok(());
         }
-        self.network.here(&[&loader.program("-restore")], Some(text))?;
+        // The table raw of the file before.
+        let empty = "*raw\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n";
+        self.network.here(&[&loader.program("-restore")], Some(&format!("{empty}{text}")))?;
         if let Loader::Legacy(family) = loader
             && !self.legacy.contains(&family)
         {
@@ -203,8 +205,8 @@ fn conversions(loader: Loader, text: &str) -> Result<[Result<Vec<Part>, String>;
     ])
 }
 
-/// Converts random files, and compares the decisions of the kernel.
-pub(super) fn run(plan: &Options) -> Result<u64> {
+/// Judges random files frame by frame, converts them, and compares the decisions of the kernel.
+pub(super) fn run(plan: &Options, bench: &Bench) -> Result<u64> {
     let network = Network::new(plan.seed)?;
     let mut one = CpuSet::new();
     one.set(0);
@@ -212,7 +214,7 @@ pub(super) fn run(plan: &Options) -> Result<u64> {
     sched_setaffinity(None, &one)?;
     let mut wire = Wire::open(&network)?;
     let (mut loaded, mut refused) = (BTreeMap::new(), BTreeMap::<String, u64>::new());
-    let mut different = 0;
+    let (mut different, mut judged) = (0, 0);
     for file in plan.first..plan.first.saturating_add(plan.files) {
         let loader = match file % 2 {
             0 => Loader::Nft,
@@ -230,6 +232,18 @@ pub(super) fn run(plan: &Options) -> Result<u64> {
         }
         wire.load(loader, &text).with_context(|| format!("file {file}: {text}"))?;
         let expected = wire.forwarded(&frames)?;
+        let accepted = bench.accepted(loader, &text, &frames)?;
+        if let Some(first) = (0..frames.len()).find(|&frame| accepted[frame] != expected[frame]) {
+            let all = frames::capture(&frames);
+            std::fs::write(plan.folder.join(format!("{file}-judged.pcap")), all)?;
+            let (here, there) = if accepted[first] { ("accepts", "drops") } else { ("denies", "forwards") };
+            println!(
+                "kernel: file {file} ({loader:?}): classify {here} frame {}, which the kernel {there}\n{text}",
+                first + 1
+            );
+            different += 1;
+        }
+        judged += frames.len();
         let mut done: Vec<Vec<Part>> = Vec::new();
         for (way, parts) in WAYS.iter().zip(conversions(loader, &text)?) {
             let direction = if loader == Loader::Nft { "nft to iptables" } else { "iptables to nft" };
@@ -293,6 +307,6 @@ pub(super) fn run(plan: &Options) -> Result<u64> {
     for (what, count) in refused {
         println!("kernel: {count} refused {what}");
     }
-    println!("kernel: {different} conversions differ");
+    println!("kernel: {judged} frames judged; {different} files or conversions differ");
     Ok(different)
 }

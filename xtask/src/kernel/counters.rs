@@ -25,7 +25,10 @@ pub(super) fn of_iptables(file: &str, dump: &str) -> Vec<Counted> {
         |line: &str| ["-j ACCEPT", "-j DROP", "-j REJECT"].iter().any(|target| line.contains(target));
     let rules = |text: &str| -> Vec<Rule> {
         let mut rules = Vec::new();
-        for (number, line) in (1..).zip(text.lines()) {
+        // The dump has the table filter only.
+        let filter = text.find("*filter").unwrap_or(0);
+        let before = text[..filter].lines().count();
+        for (number, line) in (1..).zip(text.lines()).skip(before) {
             let (count, line) = match line.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
                 Some((counts, line)) => (number_before_colon(counts), line),
                 None => (0, line),

@@ -3,20 +3,20 @@
 use super::draw::Draw;
 use super::hosts::{Family, PORTS};
 
-const FIN: u8 = 1;
-const SYN: u8 = 2;
-const RST: u8 = 4;
-const PSH: u8 = 8;
-const ACK: u8 = 16;
+pub(super) const FIN: u8 = 1;
+pub(super) const SYN: u8 = 2;
+pub(super) const RST: u8 = 4;
+pub(super) const PSH: u8 = 8;
+pub(super) const ACK: u8 = 16;
 
-const ICMP: u8 = 1;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
+pub(super) const ICMP: u8 = 1;
+pub(super) const TCP: u8 = 6;
+pub(super) const UDP: u8 = 17;
 const DCCP: u8 = 33;
 const ESP: u8 = 50;
 const AUTHENTICATION: u8 = 51;
-const ICMPV6: u8 = 58;
-const SCTP: u8 = 132;
+pub(super) const ICMPV6: u8 = 58;
+pub(super) const SCTP: u8 = 132;
 const UDPLITE: u8 = 136;
 
 /// Number of connections that send packets in turn.
@@ -24,11 +24,11 @@ const CONNECTIONS: usize = 24;
 
 /// A connection, and the number of packets that it has sent.
 #[derive(Clone, Debug)]
-struct Connection {
-    family: Family,
-    protocol: u8,
-    hosts: [Vec<u8>; 2],
-    ports: [u16; 2],
+pub(super) struct Connection {
+    pub(super) family: Family,
+    pub(super) protocol: u8,
+    pub(super) hosts: [Vec<u8>; 2],
+    pub(super) ports: [u16; 2],
     sent: usize,
     sequence: [u32; 2],
 }
@@ -36,7 +36,7 @@ struct Connection {
 /// Generates the frames of a capture.
 #[derive(Debug)]
 pub(super) struct Frames<'a> {
-    draw: &'a mut Draw,
+    pub(super) draw: &'a mut Draw,
     families: &'static [Family],
     /// Whether the kernel tracks connections. It then reassembles fragments, so none are sent.
     is_tracked: bool,
@@ -45,6 +45,8 @@ pub(super) struct Frames<'a> {
     has_later: bool,
     is_iptables: bool,
     connections: Vec<Connection>,
+    /// The frames of a sequence that have not been sent, the last one first.
+    pub(super) sequence: Vec<Vec<u8>>,
 }
 
 impl<'a> Frames<'a> {
@@ -54,11 +56,22 @@ impl<'a> Frames<'a> {
         is_tracked: bool,
         (has_later, is_iptables): (bool, bool),
     ) -> Self {
-        Self { draw, families, is_tracked, has_later, is_iptables, connections: Vec::new() }
+        Self {
+            draw,
+            families,
+            is_tracked,
+            has_later,
+            is_iptables,
+            connections: Vec::new(),
+            sequence: Vec::new(),
+        }
     }
 
     /// Returns the next frame.
     pub(super) fn frame(&mut self) -> Vec<u8> {
+        if self.is_tracked && self.draw.percent(40) {
+            return self.next_of_sequence();
+        }
         let index = self.draw.below(CONNECTIONS);
         if index >= self.connections.len() {
             let connection = self.connection();
@@ -69,7 +82,8 @@ impl<'a> Frames<'a> {
             self.connections[index] = self.connection();
         }
         if self.draw.percent(6) {
-            return self.icmp_error(index);
+            let connection = self.connections[index].clone();
+            return self.icmp_error(&connection, None, true);
         }
         let mut connection = self.connections[index].clone();
         let (is_reply, transport) = self.transport(&mut connection);
@@ -81,7 +95,7 @@ impl<'a> Frames<'a> {
         frame
     }
 
-    fn connection(&mut self) -> Connection {
+    pub(super) fn connection(&mut self) -> Connection {
         let family = self.draw.pick(self.families);
         let icmp = if family == Family::V4 { ICMP } else { ICMPV6 };
         let protocol =
@@ -132,15 +146,7 @@ impl<'a> Frames<'a> {
                 if self.draw.percent(6) {
                     flags = self.draw.pick(&[0, RST, RST | ACK, SYN, SYN | FIN, ACK, 0x3f, FIN]);
                 }
-                let side = usize::from(is_reply);
-                let length = if flags & SYN != 0 { 0 } else { payload };
-                bytes.extend(connection.sequence[side].to_be_bytes());
-                let acknowledged = if flags & ACK == 0 { 0 } else { connection.sequence[1 - side] };
-                bytes.extend(acknowledged.to_be_bytes());
-                bytes.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
-                bytes.resize(20 + length, b'x');
-                let step = length as u32 + u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
-                connection.sequence[side] = connection.sequence[side].wrapping_add(step);
+                bytes = segment(connection, is_reply, flags, payload);
             }
             UDP | UDPLITE => {
                 bytes.extend((8 + payload as u16).to_be_bytes());
@@ -153,7 +159,16 @@ impl<'a> Frames<'a> {
                 bytes.extend([3, 0, 0, 0, 2 << 1, 0, 0, connection.sent as u8]);
                 bytes.resize(12 + payload, b'x');
             }
-            SCTP => bytes.extend(sctp(connection.sent, is_reply)),
+            SCTP => {
+                let chunk = match (connection.sent, is_reply) {
+                    (0, _) => 1,
+                    (1, _) => 2,
+                    (2, _) => 10,
+                    (3, _) => 11,
+                    _ => 0,
+                };
+                bytes.extend(sctp(chunk));
+            }
             ESP | 47 => bytes.extend([0, 0, 8, 0, 1, 2, 3, 4]),
             // Echo requests and their replies; a pair of hosts uses one identifier.
             protocol => {
@@ -179,13 +194,21 @@ impl<'a> Frames<'a> {
         (is_reply, bytes)
     }
 
-    /// Returns an ICMP error about a connection, sent by a third host to the connection's first
-    /// host.
-    fn icmp_error(&mut self, index: usize) -> Vec<u8> {
-        let connection = self.connections[index].clone();
+    /// Returns an ICMP error about a packet of a connection in a direction, sent by a third host to
+    /// the sender of that packet, or to another host.
+    pub(super) fn icmp_error(
+        &mut self,
+        connection: &Connection,
+        direction: Option<bool>,
+        is_to_sender: bool,
+    ) -> Vec<u8> {
         let mut inner = connection.clone();
-        inner.sent = 0;
-        let (is_reply, transport) = self.transport(&mut inner);
+        inner.sent = usize::from(direction == Some(true));
+        let (mut is_reply, mut transport) = self.transport(&mut inner);
+        // Some protocols draw the direction.
+        while direction.is_some_and(|direction| direction != is_reply) {
+            (is_reply, transport) = self.transport(&mut inner);
+        }
         let [from, to] = &connection.hosts;
         let (from, to) = if is_reply { (to, from) } else { (from, to) };
         let quoted =
@@ -200,12 +223,13 @@ impl<'a> Frames<'a> {
         let mut bytes = vec![kind, code, 0, 0, 0, 0, 0, 0];
         bytes.extend(quoted);
         let router = connection.family.host(self.draw);
-        let body = packet(connection.family, &router, from, protocol, &[], &bytes, [0, 64], None);
+        let to = if is_to_sender { from.clone() } else { connection.family.host(self.draw) };
+        let body = packet(connection.family, &router, &to, protocol, &[], &bytes, [0, 64], None);
         ethernet(connection.family, body)
     }
 
     /// Puts IP and Ethernet headers before a transport header.
-    fn network(
+    pub(super) fn network(
         &mut self,
         family: Family,
         from: &[u8],
@@ -259,15 +283,28 @@ impl<'a> Frames<'a> {
     }
 }
 
-/// Returns the SCTP chunk of a step, after the ports.
-fn sctp(step: usize, is_reply: bool) -> Vec<u8> {
-    let (tag, chunk) = match (step, is_reply) {
-        (0, _) => (0_u32, 1),
-        (1, _) => (1, 2),
-        (2, _) => (1, 10),
-        (3, _) => (1, 11),
-        _ => (1, 0),
-    };
+/// Returns the next TCP segment of a side of a connection, with a payload of so many bytes.
+pub(super) fn segment(connection: &mut Connection, is_reply: bool, flags: u8, payload: usize) -> Vec<u8> {
+    let [mut from, mut to] = connection.ports;
+    if is_reply {
+        (from, to) = (to, from);
+    }
+    let side = usize::from(is_reply);
+    let length = if flags & SYN != 0 { 0 } else { payload };
+    let mut bytes = [from.to_be_bytes(), to.to_be_bytes()].concat();
+    bytes.extend(connection.sequence[side].to_be_bytes());
+    let acknowledged = if flags & ACK == 0 { 0 } else { connection.sequence[1 - side] };
+    bytes.extend(acknowledged.to_be_bytes());
+    bytes.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+    bytes.resize(20 + length, b'x');
+    let step = length as u32 + u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
+    connection.sequence[side] = connection.sequence[side].wrapping_add(step);
+    bytes
+}
+
+/// Returns a chunk of SCTP, after the ports.
+pub(super) fn sctp(chunk: u8) -> Vec<u8> {
+    let tag = u32::from(chunk != 1);
     let mut bytes = tag.to_be_bytes().to_vec();
     // The checksum, then type, flags and length of the chunk, then the tag of the sender.
     bytes.extend([0, 0, 0, 0, chunk, 3, 0, 20, 0, 0, 0, 1]);

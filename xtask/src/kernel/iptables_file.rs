@@ -32,6 +32,8 @@ pub(super) struct Features {
     pub(super) sets: bool,
     /// Rules write marks and fields of headers, and ask for them.
     writes: bool,
+    /// Rules before connection tracking leave packets untracked.
+    notrack: bool,
 }
 
 impl Features {
@@ -51,6 +53,7 @@ impl Features {
             no_target: draw.percent(14),
             sets: draw.percent(20),
             writes: draw.percent(25),
+            notrack: draw.percent(30),
         }
     }
 
@@ -72,7 +75,11 @@ const CHAINS: usize = 4;
 /// Returns a file whose chain FORWARD decides packets.
 pub(super) fn text(draw: &mut Draw, family: Family, features: Features) -> String {
     let chains = if features.chains { 1 + draw.below(CHAINS) } else { 0 };
-    let mut text = String::from("*filter\n:INPUT ACCEPT [0:0]\n");
+    let mut text = String::new();
+    if features.state && features.notrack {
+        untracking(draw, family, features, &mut text);
+    }
+    text.push_str("*filter\n:INPUT ACCEPT [0:0]\n");
     let _ = writeln!(text, ":FORWARD {} [0:0]\n:OUTPUT ACCEPT [0:0]", draw.pick(&["ACCEPT", "DROP"]));
     for chain in 0..chains {
         let _ = writeln!(text, ":chain-{chain} - [0:0]");
@@ -91,6 +98,27 @@ pub(super) fn text(draw: &mut Draw, family: Family, features: Features) -> Strin
     }
     text.push_str("COMMIT\n");
     text
+}
+
+/// Appends a table whose rules leave packets untracked.
+fn untracking(draw: &mut Draw, family: Family, features: Features, text: &mut String) {
+    let features = Features { state: false, output: false, writes: false, ..features }.convertible();
+    text.push_str("*raw\n:PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n:early - [0:0]\n");
+    for chain in ["PREROUTING", "early"] {
+        for _ in 0..1 + draw.below(3) {
+            let mut conditions = conditions(draw, family, features);
+            // Connection tracking puts fragments together.
+            conditions = conditions.replace(" ! -f", "").replace(" -f", "");
+            let target = match draw.below(10) {
+                0 => "RETURN",
+                1 | 2 => "ACCEPT",
+                3 | 4 if chain == "PREROUTING" => "early",
+                _ => "CT --notrack",
+            };
+            let _ = writeln!(text, "-A {chain}{conditions} -j {target}");
+        }
+    }
+    text.push_str("COMMIT\n");
 }
 
 fn target(draw: &mut Draw, features: Features, later: std::ops::Range<usize>, number: usize) -> String {

@@ -24,6 +24,7 @@ mod iptables_file;
 mod network;
 mod nft_file;
 mod passed;
+mod sequences;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -143,9 +144,6 @@ pub(crate) fn run(root: &Path, mut plan: Options) -> Result<ExitCode> {
     let folder = flowloom.with_file_name("kernel").join(plan.seed.to_string());
     std::fs::create_dir_all(&folder)?;
     plan.folder.clone_from(&folder);
-    if plan.is_converting {
-        return Ok(ExitCode::from(u8::from(conversions::run(&plan)? > 0)));
-    }
     let bench = Bench {
         flowloom,
         folder,
@@ -154,6 +152,9 @@ pub(crate) fn run(root: &Path, mut plan: Options) -> Result<ExitCode> {
         has_sets: Cell::default(),
         conversions: Cell::default(),
     };
+    if plan.is_converting {
+        return Ok(ExitCode::from(u8::from(conversions::run(&plan, &bench)? > 0)));
+    }
     let (mut rules, mut packets, mut different) = (0, 0, Vec::new());
     for file in plan.first..plan.first.saturating_add(plan.files) {
         let loader = LOADERS[(file % LOADERS.len() as u64) as usize];
@@ -413,6 +414,18 @@ impl Bench {
             }
         }
         Ok(found)
+    }
+
+    /// Returns whether `classify` accepts each packet.
+    fn accepted(&self, loader: Loader, text: &str, frames: &[Vec<u8>]) -> Result<Vec<bool>> {
+        let (rules, trace) = (self.folder.join("rules"), self.folder.join("trace.pcap"));
+        std::fs::write(&rules, text)?;
+        std::fs::write(&trace, frames::capture(frames))?;
+        let more = ["--rules".as_ref(), rules.as_os_str(), "--per-packet".as_ref()];
+        let document = self.json("classify", loader, &trace, &more)?;
+        let packets = document["per_packet"].as_array().context("a list of packets")?;
+        ensure!(packets.len() == frames.len(), "classify lists {} packets", packets.len());
+        Ok(packets.iter().map(|packet| packet["verdict"] == "accept").collect())
     }
 
     /// Returns the counts of `replay`, which judges every packet separately here, as a filter does.

@@ -21,6 +21,8 @@ struct Uses {
     before: bool,
     /// Commands change the ruleset after its tables.
     commands: bool,
+    /// Rules leave packets untracked.
+    notrack: bool,
 }
 
 /// Returns a script whose chain `forward` decides packets. Every rule has a counter except those
@@ -31,6 +33,7 @@ pub(super) fn text(draw: &mut Draw, features: Features) -> String {
         writes: draw.percent(35),
         before: draw.percent(25),
         commands: draw.percent(35),
+        notrack: features.state && draw.percent(30),
     };
     let mut text = String::from("table inet filter {\n");
     let v4: Vec<String> = (0..3).map(|_| Family::V4.range(draw)).collect();
@@ -68,6 +71,18 @@ pub(super) fn text(draw: &mut Draw, features: Features) -> String {
             let counter = if verdict == "drop" { "counter " } else { "" };
             let name = name(&text);
             let _ = writeln!(text, "\t\t{conditions} {counter}{verdict} comment \"{name}\"");
+        }
+        text.push_str("\t}\n");
+    }
+    if uses.notrack {
+        let priority = draw.pick(&["raw", "-250", "-299", "-150"]);
+        let _ = writeln!(text, "\tchain early {{\n\t\ttype filter hook prerouting priority {priority};");
+        for _ in 0..1 + draw.below(3) {
+            let uses = Uses { state: false, writes: false, ..uses };
+            let mut conditions = conditions(draw, uses);
+            conditions.retain(|part| !part.contains("oifname"));
+            let verdict = draw.pick(&["notrack", "notrack", "notrack", "accept", "return"]);
+            let _ = writeln!(text, "\t\t{} {verdict}", conditions.join(" "));
         }
         text.push_str("\t}\n");
     }
@@ -153,11 +168,16 @@ fn rule(draw: &mut Draw, uses: Uses, later: std::ops::Range<usize>, text: &mut S
             "ip6 dscp set 10",
             "ip ttl set 9",
             "meta mark set 3 ct mark set meta mark",
+            "notrack",
         ]);
         // nft refuses a rule of two families.
         let says_family = ["ip ", "ip6 ", "icmp", "ether type", "meta protocol", "nfproto", "exthdr"];
         let is_open = !says_family.iter().any(|word| parts.iter().any(|part| part.contains(word)));
-        let write = if is_open || write.starts_with("meta") { write } else { "meta mark set 5" };
+        let write = if is_open || write.starts_with("meta") || write == "notrack" {
+            write
+        } else {
+            "meta mark set 5"
+        };
         // A state would make the kernel track connections.
         let write = if uses.state { write } else { write.trim_end_matches(" ct mark set meta mark") };
         let name = name(text);
