@@ -233,7 +233,7 @@ pub(super) fn run(plan: &Options, bench: &Bench) -> Result<u64> {
         wire.load(loader, &text).with_context(|| format!("file {file}: {text}"))?;
         let expected = wire.forwarded(&frames)?;
         let accepted = bench.accepted(loader, &text, &frames)?;
-        if let Some(first) = (0..frames.len()).find(|&frame| accepted[frame] != expected[frame]) {
+        if let Some(first) = (0..accepted.len()).find(|&frame| accepted[frame] != expected[frame]) {
             let all = frames::capture(&frames);
             std::fs::write(plan.folder.join(format!("{file}-judged.pcap")), all)?;
             let (here, there) = if accepted[first] { ("accepts", "drops") } else { ("denies", "forwards") };
@@ -243,7 +243,7 @@ pub(super) fn run(plan: &Options, bench: &Bench) -> Result<u64> {
             );
             different += 1;
         }
-        judged += frames.len();
+        judged += accepted.len();
         let mut done: Vec<Vec<Part>> = Vec::new();
         for (way, parts) in WAYS.iter().zip(conversions(loader, &text)?) {
             let direction = if loader == Loader::Nft { "nft to iptables" } else { "iptables to nft" };

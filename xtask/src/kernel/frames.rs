@@ -307,7 +307,7 @@ pub(super) fn sctp(chunk: u8) -> Vec<u8> {
     let tag = u32::from(chunk != 1);
     let mut bytes = tag.to_be_bytes().to_vec();
     // The checksum, then type, flags and length of the chunk, then the tag of the sender.
-    bytes.extend([0, 0, 0, 0, chunk, 3, 0, 20, 0, 0, 0, 1]);
+    bytes.extend([0, 0, 0, 0, chunk, 0, 0, 20, 0, 0, 0, 1]);
     bytes.extend([0; 12]);
     bytes
 }

@@ -9,13 +9,13 @@
 //!
 //! A connection whose opening packet is denied is forgotten, as the kernel forgets a connection
 //! whose first packet it drops: [`Connection::settle`] receives the verdict on a packet. The states
-//! of TCP are those of [`NetfilterTcp`].
+//! of TCP are those of [`NetfilterTcp`], those of SCTP come from [`SctpTracker`].
 //!
 //! RELATED is an ICMP error about a known connection, sent to the host whose packet it quotes. The
 //! kernel's helpers for FTP and similar protocols have no counterpart here. An error about any
 //! other packet is INVALID. See [`Connection::take_view`].
 //!
-//! Unlike the kernel, the tracker does not compare sequence numbers or checksums, and a connection
+//! Unlike the kernel, the tracker does not compare sequence numbers, tags or checksums, and a connection
 //! times out only with its flow.
 
 use std::collections::HashMap;
@@ -24,7 +24,8 @@ use flowloom_flow_key::{Direction, FlowKey};
 use flowloom_packet::PacketView;
 use flowloom_rules::firewall::{ConnectionState, Packet};
 
-use super::tcp_tracker::{NetfilterTcp, Outcome};
+use super::sctp_tracker::SctpTracker;
+use super::tcp_tracker::{Outcome, NetfilterTcp};
 
 /// The data of a flow that determines the states of its packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +37,7 @@ pub struct Connection {
     /// A packet of it has been accepted.
     is_confirmed: bool,
     tcp: NetfilterTcp,
+    sctp: SctpTracker,
 }
 
 /// The relation of a packet to connections.
@@ -47,6 +49,8 @@ enum Role {
     Follows,
     /// TCP: the tracker decides by these flags.
     Tcp(u8),
+    /// SCTP: the tracker decides by this chunk.
+    Sctp(u8),
     /// It belongs to no connection, even if one is open.
     Invalid,
     /// It is not tracked.
@@ -80,8 +84,7 @@ fn role(packet: &Packet<'_>) -> Role {
         // Neighbour discovery and multicast listener messages.
         (58, _, Some((130..=137 | 143, _))) => Role::Untracked,
         (1 | 58, _, Some(_)) => Role::Invalid,
-        // INIT and HEARTBEAT open an association; other chunks follow.
-        (132, ..) if packet.sctp_chunk.is_some_and(|chunk| !matches!(chunk, 1 | 4)) => Role::Follows,
+        (132, ..) => packet.sctp_chunk.map_or(Role::Unknown, Role::Sctp),
         _ => Role::Opens,
     }
 }
@@ -97,7 +100,10 @@ impl Connection {
             Role::Untracked => return Some(ConnectionState::Untracked),
             Role::Invalid => return Some(ConnectionState::Invalid),
             Role::Follows if self.opener.is_none() => return Some(ConnectionState::Invalid),
-            Role::Opens | Role::Follows => {}
+            Role::Sctp(chunk) if !self.sctp.take(chunk, is_reply, self.opener.is_some()) => {
+                return Some(ConnectionState::Invalid);
+            }
+            Role::Opens | Role::Follows | Role::Sctp(_) => {}
             Role::Tcp(flags) => match self.tcp.take(flags, is_reply, self.is_answered) {
                 Outcome::Belongs => {}
                 Outcome::Invalid => return Some(ConnectionState::Invalid),
@@ -312,6 +318,6 @@ mod tests {
         assert_eq!(connection.take(&chunk(Some(0)), FORTH), Some(Invalid), "data");
         assert_eq!(connection.take(&chunk(Some(1)), FORTH), Some(New));
         assert_eq!(connection.take(&chunk(Some(2)), BACK), Some(Established));
-        assert_eq!(Connection::default().take(&chunk(None), FORTH), Some(New), "not known");
+        assert_eq!(Connection::default().take(&chunk(None), FORTH), None, "not known");
     }
 }

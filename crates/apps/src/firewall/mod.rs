@@ -39,6 +39,7 @@ mod describe;
 mod flow;
 mod live_rules;
 mod rules;
+mod sctp_tracker;
 mod tally;
 mod tcp_tracker;
 

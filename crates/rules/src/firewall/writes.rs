@@ -83,14 +83,22 @@ impl Writes {
         self.0.push(Written::new(Write { field, value }, Conditions::default()));
     }
 
+    /// Adds that packets without a connection may have become untracked.
+    pub(crate) fn add_untracked(&mut self) {
+        let mut conditions = Conditions::default();
+        conditions.ask(TestKind::Unknowable(String::from("rules that come before leave it untracked")));
+        self.0.push(Written::new(Write::untrack(), conditions));
+    }
+
     /// Begins a base chain, to which packets may come before connection tracking. They are invalid
     /// there.
     pub(crate) fn enter(&mut self, is_before_tracking: bool) {
-        self.0.retain(|written| written.write.field != WrittenField::State);
+        let value = WrittenValue::State { from: u8::MAX, to: ConnectionState::Invalid };
+        let write = Write { field: WrittenField::State, value };
         if is_before_tracking {
-            let value = WrittenValue::State { from: u8::MAX, to: ConnectionState::Invalid };
-            let write = Write { field: WrittenField::State, value };
             self.0.push(Written::new(write, Conditions::default()));
+        } else if self.0.iter().any(|written| written.write == write) {
+            self.0.retain(|written| written.write.field != WrittenField::State);
         }
     }
 }
@@ -104,6 +112,9 @@ pub(super) struct Written {
 
 /// Maximum number of tests that one test becomes; beyond it the test is unknown.
 const TESTS_MAX: usize = 256;
+
+/// Maximum number of values of a field that are looked at one by one.
+const VALUES_MAX: u128 = 256;
 
 /// Maximum number of tests on which a write may depend; beyond it, whether it happens is unknown.
 const WRITE_TESTS_MAX: usize = 128;
@@ -187,7 +198,11 @@ fn resolve(test: &Test, writes: &[Written], callers: &Conditions, found: &mut Ve
     let Written { write, conditions } = &writes[last];
     let before = &writes[..last];
     let mut there = Vec::new();
-    let is_few = match applied(&write.value, test) {
+    let applied = applied(&write.value, test);
+    if matches!(&applied, After::Asks(same) if same == test) {
+        return resolve(test, before, callers, found);
+    }
+    let is_few = match applied {
         After::Holds(true) => {
             there.push(Conditions::default());
             true
@@ -251,32 +266,31 @@ fn applied(value: &WrittenValue, test: &Test) -> After {
     if keep & mask == 0 {
         return After::Holds(values.contains(flip & mask) != test.is_negated);
     }
-    // Of the bits that remain, a single value can be asked for.
-    let &[(low, high)] = values.as_slice() else {
-        return After::Asks(
-            TestKind::Unknowable(alloc::format!("{test}, which rules write in part")).into(),
-        );
-    };
-    let asked = (low ^ flip) & mask;
-    match &test.kind {
-        _ if low != high => {
+    let count = |set: &Ranges| set.as_slice().iter().map(|(low, high)| high - low + 1).sum::<u128>();
+    let others = values.complement(mask);
+    let (values, is_negated) = match (count(values), count(&others)) {
+        (0..=VALUES_MAX, _) => (values, test.is_negated),
+        (_, 0..=VALUES_MAX) => (&others, !test.is_negated),
+        _ => {
             let text = alloc::format!("{test}, which rules write in part");
-            After::Asks(TestKind::Unknowable(text).into())
+            return After::Asks(TestKind::Unknowable(text).into());
         }
-        _ if asked & !keep != 0 => After::Holds(test.is_negated),
+    };
+    // What the bits that remain must have been, for each value.
+    let all = values.as_slice().iter().flat_map(|&(low, high)| low..=high);
+    let asked = all.map(|value| (value ^ flip) & mask).filter(|asked| asked & !keep == 0);
+    let asked = Ranges::of(asked.map(|asked| (asked, asked)));
+    let kind = match &test.kind {
+        _ if asked.is_empty() => return After::Holds(is_negated),
         TestKind::Mark { is_connection, .. } => {
-            let kind = TestKind::Mark {
-                is_connection: *is_connection,
-                mask: (mask & keep) as u32,
-                values: Ranges::exact(asked),
-            };
-            After::Asks(Test::new(kind, test.is_negated))
+            let mask = (mask & keep) as u32;
+            TestKind::Mark { is_connection: *is_connection, mask, values: asked }
         }
         TestKind::Number(field, _) => {
-            let values = (0..=field.max()).filter(|value| value & keep == asked);
-            let values = Ranges::of(values.take(256).map(|value| (value, value)));
-            After::Asks(Test::new(TestKind::Number(*field, values), test.is_negated))
+            let values = (0..=field.max()).filter(|value| asked.contains(value & keep));
+            TestKind::Number(*field, Ranges::of(values.take(256).map(|value| (value, value))))
         }
-        _ => After::Asks(test.clone()),
-    }
+        _ => return After::Asks(test.clone()),
+    };
+    After::Asks(Test::new(kind, is_negated))
 }

@@ -130,6 +130,15 @@ fn after_tracking_only_packets_without_a_connection_become_untracked() {
     let policy = read(&untracked, "forward");
     let found = policy.first_match(&packet, Assume::NoMatch).and_then(|id| policy.source(id));
     assert_eq!(found.map(|source| source.line), Some(5));
+    // Chains between connection tracking and the hook are not followed.
+    let between = format!(
+        "table inet g {{\n chain e {{\n type filter hook prerouting priority -150\n notrack\n }}\n}}\n{}",
+        text.replace("udp dport 53 notrack", "")
+    );
+    let policy = read(&between, "forward");
+    for (state, is_open) in [(ConnectionState::Invalid, true), (ConnectionState::New, false)] {
+        assert_eq!(policy.outcomes(&in_state(53, state)).decided().is_none(), is_open, "{state:?}");
+    }
     // Before connection tracking, no packet has a connection.
     let early = untracked.replace("forward priority 0", "prerouting priority raw");
     let policy = read(&early, "prerouting");

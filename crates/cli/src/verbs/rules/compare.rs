@@ -101,6 +101,9 @@ pub(super) fn diff(arguments: &Diff, common: &Common, top: usize) -> Result<Stat
     if comparison.other_hooks {
         warn("the rules are for different hooks, so they see different packets", common);
     }
+    if comparison.other_untracked {
+        warn("rules with notrack leave different packets untracked, so states differ", common);
+    }
     let side = |file: &RuleFile, (rule, action): (Option<RuleId>, Action)| SideResult {
         action: action.name(),
         rule: rule.map(|id| line(file, id)),

@@ -101,7 +101,9 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
         let mut before = Vec::new();
         for (t, table) in tables.iter().enumerate().filter(|(_, table)| !table.is_dormant) {
             let hooks = table.chains.iter().map(|chain| chain.hook.as_ref()).enumerate();
-            let first = hooks.filter_map(|(c, hook)| Some((c, hook.filter(|hook| is_first(hook, name))?)));
+            let first = hooks.filter_map(|(c, hook)| {
+                Some((c, hook.filter(|hook| hook.name == *name && is_before_tracking(hook))?))
+            });
             before.extend(first.map(|(c, hook)| (t, c, hook.priority)));
         }
         before.sort_by_key(|&(_, _, priority)| priority);
@@ -110,11 +112,11 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
     Ok(policy.with_untracked(ways.collect::<Result<_, _>>()?))
 }
 
-/// Returns whether packets enter a chain of a hook before connection tracking.
-fn is_first(hook: &ast::Hook, name: &str) -> bool {
+/// Returns whether packets enter the chains of a hook before connection tracking.
+fn is_before_tracking(hook: &ast::Hook) -> bool {
     /// The priority of connection tracking.
     const TRACKING: i64 = -200;
-    hook.name == name && hook.priority < TRACKING
+    matches!(hook.name.as_str(), "prerouting" | "output") && hook.priority < TRACKING
 }
 
 /// Returns the rules of base chains, or those that tell which packets they leave untracked.
@@ -129,9 +131,7 @@ fn policy_of(
     let (mut entries, mut sources) = (Vec::new(), Vec::new());
     let (mut ends, mut hooks) = (Vec::new(), Vec::new());
     let mut writes = Writes::default();
-    for field in written_before(tables, &entered) {
-        writes.add_unknown(field);
-    }
+    write_before(tables, &entered, &mut writes);
     let count = entered.len();
     for (table, chain, priority) in entered {
         let table = &tables[table];
@@ -157,8 +157,7 @@ fn policy_of(
         if is_untracking {
             chains = chains.untracking();
         }
-        let is_before = |hook: &ast::Hook| is_first(hook, "prerouting") || is_first(hook, "output");
-        writes.enter(table.chains[chain].hook.as_ref().is_some_and(is_before));
+        writes.enter(hook.is_some_and(is_before_tracking));
         let name = chains.chains[chain].name.clone();
         let (max, goes_on) = (options.limits.rules_max, hooks.len() < count);
         chains
@@ -269,28 +268,41 @@ fn entered(tables: &[Table], options: &Options<'_>) -> Vec<(usize, usize, i64)> 
     }
 }
 
-/// Returns the fields of headers that chains of earlier hooks may have written.
-fn written_before(tables: &[Table], entered: &[(usize, usize, i64)]) -> Vec<WrittenField> {
+/// Adds what chains of earlier hooks may have written: fields of headers, and that packets without
+/// a connection are untracked.
+fn write_before(tables: &[Table], entered: &[(usize, usize, i64)], writes: &mut Writes) {
     let hook_of = |&(table, chain, _): &(usize, usize, i64)| tables[table].chains[chain].hook.as_ref();
     let earlier: &[&str] = match entered.first().and_then(hook_of).map(|hook| hook.name.as_str()) {
         Some("input" | "forward") => &["prerouting", "ingress"],
         Some("postrouting") => &["prerouting", "ingress", "forward", "output"],
-        _ => return Vec::new(),
+        _ => return,
     };
     let chains = || tables.iter().flat_map(|table| &table.chains);
-    let is_earlier = |chain: &ast::Chain| {
-        chain.hook.as_ref().is_some_and(|hook| earlier.contains(&hook.name.to_ascii_lowercase().as_str()))
-    };
-    if !chains().any(is_earlier) {
-        return Vec::new();
+    let is_earlier = |hook: &&ast::Hook| earlier.contains(&hook.name.to_ascii_lowercase().as_str());
+    let hooks = || chains().filter_map(|chain| chain.hook.as_ref()).filter(is_earlier);
+    if hooks().next().is_none() {
+        return;
     }
-    let before = chains().filter(|chain| is_earlier(chain) || chain.hook.is_none());
-    let writes = before.flat_map(|chain| &chain.rules).flat_map(|rule| &rule.statements);
-    let fields = writes.filter_map(|statement| match statement {
-        Statement::Set(expr, words) => assign::write(expr, words).ok()?.map(|write| write.field),
-        _ => None,
-    });
-    fields.filter(|field| matches!(field, WrittenField::Number(_))).collect()
+    let has_late = hooks().any(|hook| !is_before_tracking(hook));
+    for chain in chains() {
+        let is_late = match chain.hook.as_ref() {
+            None => has_late,
+            Some(hook) if is_earlier(&hook) => !is_before_tracking(hook),
+            Some(_) => continue,
+        };
+        for statement in chain.rules.iter().flat_map(|rule| &rule.statements) {
+            match statement {
+                Statement::Set(expr, words) => match assign::write(expr, words) {
+                    Ok(Some(Write { field: field @ WrittenField::Number(_), .. })) => {
+                        writes.add_unknown(field)
+                    }
+                    _ => {}
+                },
+                Statement::Untrack(_) if is_late => writes.add_untracked(),
+                _ => {}
+            }
+        }
+    }
 }
 
 /// Returns whether a table makes the kernel track connections, and so reassemble fragments.
