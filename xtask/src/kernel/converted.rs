@@ -18,7 +18,7 @@ impl Bench {
         is_tracked: bool,
         rules: &Path,
         trace: &Path,
-        expected: u64,
+        (sent, expected): (usize, u64),
     ) -> Result<Vec<String>> {
         let mut differences = Vec::new();
         for form in ["nft", "iptables"] {
@@ -65,7 +65,7 @@ impl Bench {
             }
             network.count_forwarded()?;
             network.send(&self.flowloom, trace)?;
-            let forwarded = network.forwarded()?;
+            let forwarded = network.forwarded(sent)?;
             if forwarded != expected {
                 differences.push(format!("  converted to {form}: forwarded {forwarded}, not {expected}"));
             }

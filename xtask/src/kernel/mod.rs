@@ -300,7 +300,13 @@ impl Bench {
         differences.extend(self.explained(loader, &rules, &frames)?);
         let is_once = !features.state && !nft_file::has_several_places(&text);
         let compared = if is_once { passed::once(loader, &text, &passes) } else { Vec::new() };
-        differences.extend(self.converted(loader, features.state, &rules, &trace, forwarded)?);
+        differences.extend(self.converted(
+            loader,
+            features.state,
+            &rules,
+            &trace,
+            (frames.len(), forwarded),
+        )?);
         differences.extend(self.passed(loader, &text, &compared, &trace)?);
         Ok(Outcome { rules: decides.len() + compared.len(), packets: frames.len() as u64, differences })
     }
@@ -371,7 +377,7 @@ impl Bench {
         let sent = network.send(&self.flowloom, trace)?;
         let document: Value = serde_json::from_str(&sent)?;
         ensure!(document["sent"] == count, "the sender said: {sent}");
-        let forwarded = network.forwarded()?;
+        let forwarded = network.forwarded(count)?;
         let dump = if loader == Loader::Nft {
             network.router(&["nft", "list", "table", "inet", "filter"], None)?
         } else {

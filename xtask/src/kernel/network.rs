@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::hosts::{RECEIVER_MAC, SENDER_MAC};
 
@@ -90,24 +90,33 @@ impl Network {
     pub(super) fn count_forwarded(&self) -> Result<()> {
         let table = format!(
             "table inet {COUNTING} {{\n chain c {{\n type filter hook postrouting priority 300\n \
-             iifname in0 oifname out0 counter\n }}\n}}\n"
+             iifname in0 oifname out0 counter\n }}\n}}\ntable netdev {COUNTING} {{\n chain c {{\n \
+             type filter hook ingress device in0 priority -500\n ether type {{ ip, ip6 }} counter\n }}\n}}\n"
         );
         self.router(&["nft", "-f", "-"], Some(&table)).map(drop)
     }
 
     /// Returns how many packets the router has forwarded since [`Self::count_forwarded`].
-    /// It waits until no more come.
-    pub(super) fn forwarded(&self) -> Result<u64> {
+    /// It waits until those that were sent have come, and no more do.
+    pub(super) fn forwarded(&self, sent: usize) -> Result<u64> {
+        /// Maximum number of times that the counters are read.
+        const READ_MAX: usize = 1000;
         let mut last = None;
-        loop {
-            let table = self.router(&["nft", "list", "table", "inet", COUNTING], None)?;
-            let count = table.split_once("counter packets ").and_then(|(_, rest)| rest.split(' ').next());
-            let count: u64 = count.unwrap_or_default().parse().context("a number of packets")?;
-            if last.replace(count) == Some(count) {
+        for _ in 0..READ_MAX {
+            let [come, count] = ["netdev", "inet"].map(|family| self.counted(family));
+            let (come, count) = (come?, count?);
+            if come >= sent as u64 && last.replace(count) == Some(count) {
                 return Ok(count);
             }
-            std::thread::sleep(std::time::Duration::from_millis(30));
+            std::thread::sleep(std::time::Duration::from_millis(20));
         }
+        bail!("the router did not receive {sent} packets")
+    }
+
+    fn counted(&self, family: &str) -> Result<u64> {
+        let table = self.router(&["nft", "list", "table", family, COUNTING], None)?;
+        let count = table.split_once("counter packets ").and_then(|(_, rest)| rest.split(' ').next());
+        count.unwrap_or_default().parse().context("a number of packets")
     }
 
     /// Sends the frames of a capture once, all on one processor so that they keep their order.
