@@ -43,6 +43,9 @@ pub(super) struct Frames<'a> {
     /// Whether later fragments are sent. The iptables of nf_tables reads their payload for ports,
     /// which its files do not show.
     has_later: bool,
+    /// Authentication headers of IPv6 are sent. The iptables of nf_tables does not look behind them,
+    /// which its files do not show.
+    pub(super) signs_v6: bool,
     is_iptables: bool,
     connections: Vec<Connection>,
     /// The frames of a sequence that have not been sent, the last one first.
@@ -61,6 +64,7 @@ impl<'a> Frames<'a> {
             families,
             is_tracked,
             has_later,
+            signs_v6: false,
             is_iptables,
             connections: Vec::new(),
             sequence: Vec::new(),
@@ -258,8 +262,9 @@ impl<'a> Frames<'a> {
             });
         }
         let mut protocol = protocol;
-        // nf_tables does not look behind an authentication header of IPv6.
-        if fragment.is_none() && !self.is_tracked && family == Family::V4 && self.draw.percent(5) {
+        // Of IPv4, connection tracking does not look behind an authentication header.
+        let may_sign = if family == Family::V4 { !self.is_tracked } else { self.signs_v6 };
+        if fragment.is_none() && may_sign && self.draw.percent(5) {
             let mut header = vec![protocol, 4, 0, 0];
             header.resize(24, 1);
             header.extend(transport);

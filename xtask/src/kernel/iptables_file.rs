@@ -149,10 +149,12 @@ fn target(draw: &mut Draw, features: Features, later: std::ops::Range<usize>, nu
 }
 
 /// Expressions of the match u32: protocol, length, port behind the options, bytes past the end.
-const WORDS: [&str; 8] = [
+const WORDS: [&str; 10] = [
     "6&0xFF=0x6,0x11",
     "0&0xFFFF=0:60",
     "8>>24=0:0x40",
+    "8>>24=0x3F,0xC7",
+    "8&0xFFFF=0:0x7FFF",
     "0>>22&0x3C@0&0xFFFF=0:1023",
     "0>>22&0x3C@0>>16=53,80:443 && 6&0xFF=17",
     "16&0xFF=0:0x7F",
@@ -164,7 +166,7 @@ const WORDS: [&str; 8] = [
 const TEXTS: [&str; 5] = [
     "--hex-string \"|0050|\"",
     "--hex-string \"|0a00|\"",
-    "--hex-string \"|00|\"",
+    "--hex-string \"|3f|\"",
     "--string \"E\"",
     "--string \"aa\"",
 ];

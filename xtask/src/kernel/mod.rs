@@ -286,7 +286,10 @@ impl Bench {
         let text = drawn(&mut draw, loader, features);
         let has_later = !matches!(loader, Loader::Tables(_));
         let kind = (has_later, loader != Loader::Nft);
+        // Of a file with converted rules, the other back end looks behind these headers.
+        let signs_v6 = !matches!(loader, Loader::Tables(_)) && draw.percent(40);
         let mut frames = Frames::new(&mut draw, loader.families(), features.state, kind);
+        frames.signs_v6 = signs_v6;
         let frames: Vec<Vec<u8>> = (0..count).map(|_| frames.frame()).collect();
         let (rules, trace) = (self.folder.join("rules"), self.folder.join("trace.pcap"));
         std::fs::write(&rules, &text)?;
@@ -300,6 +303,9 @@ impl Bench {
         differences.extend(self.explained(loader, &rules, &frames)?);
         let is_once = !features.state && !nft_file::has_several_places(&text);
         let compared = if is_once { passed::once(loader, &text, &passes) } else { Vec::new() };
+        if signs_v6 {
+            return Ok(Outcome { rules: decides.len(), packets: frames.len() as u64, differences });
+        }
         differences.extend(self.converted(
             loader,
             features.state,

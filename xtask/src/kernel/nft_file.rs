@@ -209,6 +209,28 @@ fn rule(draw: &mut Draw, uses: Uses, later: std::ops::Range<usize>, text: &mut S
     let _ = writeln!(text, "\t\t{conditions} counter {verdict} comment \"{name}\"");
 }
 
+/// Expressions on bits of a packet, some of which lie behind its end.
+const RAW: [&str; 18] = [
+    "@nh,72,8 { 6, 17 }",
+    "@nh,64,8 < 64",
+    "@nh,64,8 != 64",
+    "@nh,8,6 46",
+    "@nh,4,4 5",
+    "@nh,16,16 < 60",
+    "@nh,96,32 0xa010001-0xa010003",
+    "@nh,99,13 >= 0x200",
+    "@nh,64,128 != 0x20010db8000000010000000000000001",
+    "@nh,400,16 != 0x7878",
+    "@th,16,16 { 22, 53, 80-443 }",
+    "@th,0,16 != 53",
+    "@th,106,6 2",
+    "@th,107,1 1",
+    "@th,160,8 0x78",
+    "@th,1,7 > 0",
+    "@ll,48,48 0x20000000002",
+    "@ll,96,16 != 0x800",
+];
+
 /// Returns a comparison by order, by number or of the fixed header, for a family.
 fn number(draw: &mut Draw, family: usize, uses: Uses) -> String {
     let order = draw.pick(&["<", "<=", ">", ">=", "!=", ""]);
@@ -262,7 +284,9 @@ fn conditions(draw: &mut Draw, uses: Uses) -> Vec<String> {
     let mut parts = Vec::new();
     // 0 is IPv4, 1 is IPv6, and any other value means both.
     let family = draw.below(5);
-    if draw.percent(30) {
+    if draw.percent(8) {
+        parts.push(String::from(draw.pick(&RAW)));
+    } else if draw.percent(30) {
         parts.push(number(draw, family, uses));
     } else if draw.percent(12) {
         let not = not(draw);

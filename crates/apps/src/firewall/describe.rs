@@ -1,6 +1,6 @@
 //! Converts a decoded packet to the packet type of policies.
 
-use flowloom_flow_key::protocol::AUTHENTICATION;
+use flowloom_flow_key::protocol::{AUTHENTICATION, FRAGMENT};
 use flowloom_flow_key::{FiveTuple, IpFamily};
 use flowloom_packet::{PacketView, icmp};
 use flowloom_rules::firewall::{Fragment, NetworkBytes, Packet};
@@ -16,6 +16,7 @@ pub fn describe<'a>(view: &PacketView<'a>) -> Packet<'a> {
     let byte = |from: u32, offset: usize| view.bytes.get(from as usize + offset).copied();
     let ip = |offset: usize| byte(headers.network_offset, offset);
     let is_v6 = headers.key.family() == IpFamily::V6;
+    let extensions = if is_v6 { extensions_of_v6(view) } else { Extensions::default() };
     // iptables knows a later fragment of IPv4 that begins at byte 8.
     let is_at_8 = || {
         !is_v6 && ip(6).zip(ip(7)).is_some_and(|(high, low)| u16::from_be_bytes([high, low]) & 0x1fff == 1)
@@ -23,7 +24,7 @@ pub fn describe<'a>(view: &PacketView<'a>) -> Packet<'a> {
     let fragment = if headers.later_fragment {
         if is_at_8() { Fragment::Second } else { Fragment::Later }
     } else if is_v6 {
-        if is_first_of_v6(view) { Fragment::First } else { Fragment::Whole }
+        if extensions.is_first { Fragment::First } else { Fragment::Whole }
     } else {
         // The "more fragments" flag of a packet at offset zero.
         match ip(6) {
@@ -65,10 +66,14 @@ pub fn describe<'a>(view: &PacketView<'a>) -> Packet<'a> {
     // The zone of stacked tags or of a tunnel is not a single VLAN ID.
     packet.vlan = u16::try_from(headers.key.zone()).ok().filter(|&vlan| vlan < 4096);
     packet.source_mac = source_mac(view);
-    packet.network = view
-        .bytes
-        .get(headers.network_offset as usize..)
-        .map(|captured| NetworkBytes { captured, length: view.ip_bytes() });
+    packet.authentication = extensions.authentication;
+    // An authentication header of IPv4 is the transport header.
+    let header = if is_v6 { None } else { ip(0).map(|first| u32::from(first & 15) * 4) };
+    let transport = header.unwrap_or(transport_offset - headers.network_offset);
+    packet.network = view.bytes.get(headers.network_offset as usize..).map(|captured| {
+        let length = view.ip_bytes();
+        NetworkBytes { captured, length, transport, is_forwarded: false }
+    });
     packet
 }
 
@@ -108,28 +113,43 @@ fn ether_type(view: &PacketView<'_>, offset: usize) -> Option<u16> {
     Some(u16::from_be_bytes([bytes[0], bytes[1]]))
 }
 
-/// Returns whether a fragment header before the transport header has the "more fragments" flag.
-fn is_first_of_v6(view: &PacketView<'_>) -> bool {
+/// What extension headers before the transport header tell.
+#[derive(Clone, Copy, Debug, Default)]
+struct Extensions {
+    /// A fragment header has the "more fragments" flag.
+    is_first: bool,
+    /// Offset of an authentication header from the network header.
+    authentication: Option<u32>,
+}
+
+fn extensions_of_v6(view: &PacketView<'_>) -> Extensions {
     const HEADER_BYTES: usize = 40;
-    use flowloom_flow_key::protocol::FRAGMENT;
     /// Maximum number of extension headers that are searched, which is also the decoder's limit.
     const EXTENSIONS_MAX: usize = 8;
+    let mut found = Extensions::default();
     let start = view.headers.network_offset as usize;
     let at = |offset: usize| view.bytes.get(start + offset).copied();
     let (mut next, mut offset) = (at(6), HEADER_BYTES);
     for _ in 0..EXTENSIONS_MAX {
-        let Some(kind) = next else { return false };
-        let words = match kind {
-            FRAGMENT => return at(offset + 3).is_some_and(|flags| flags & 1 != 0),
-            0 | 43 | 60 | 135 | 139 | 140 => at(offset + 1).map(|length| (usize::from(length) + 1) * 8),
-            51 => at(offset + 1).map(|length| (usize::from(length) + 2) * 4),
-            _ => return false,
+        let units =
+            |unit: usize, first: usize| at(offset + 1).map(|count| (usize::from(count) + first) * unit);
+        let length = match next {
+            Some(FRAGMENT) => {
+                found.is_first |= at(offset + 3).is_some_and(|flags| flags & 1 != 0);
+                Some(8)
+            }
+            Some(AUTHENTICATION) => {
+                found.authentication = found.authentication.or(Some(offset as u32));
+                units(4, 2)
+            }
+            Some(0 | 43 | 60 | 135 | 139 | 140) => units(8, 1),
+            _ => break,
         };
-        let Some(length) = words else { return false };
+        let Some(length) = length else { break };
         next = at(offset);
         offset += length;
     }
-    false
+    found
 }
 
 #[cfg(test)]
@@ -179,6 +199,20 @@ mod tests {
         let packet = of(&v4(51, [0, 0], &signed));
         assert_eq!((packet.tuple.protocol, packet.tuple.destination_port), (51, 0));
         assert!(!packet.has_ports);
+    }
+
+    #[test]
+    fn an_authentication_header_of_ipv6_is_found() {
+        let mut packet = vec![0x60, 0, 0, 0, 0, 28, 60, 64];
+        packet.extend([1; 32]);
+        packet.extend([51, 0, 1, 4, 0, 0, 0, 0]);
+        packet.extend([17, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1]);
+        packet.extend([0, 9, 0, 53, 0, 8, 0, 0]);
+        let found = of(&packet);
+        assert_eq!((found.authentication, found.tuple.destination_port), (Some(48), 53));
+        assert_eq!(found.network.map(|bytes| bytes.transport), Some(60));
+        packet[6] = 17;
+        assert_eq!(of(&packet).authentication, None);
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl Firewall {
         } else if rules.asks_state() {
             located.state = Some(ConnectionState::Untracked);
         }
-        let found = rules.judge_packet(located);
+        let found = rules.judge_packet(rules.policy().seen(located));
         if is_tracked && !packet.headers.is_error_of_flow {
             flow.connection.settle(located.state, found.verdict == Verdict::Accept);
         }

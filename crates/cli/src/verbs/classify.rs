@@ -237,7 +237,7 @@ struct Waiting<'a, K> {
     numbers: Vec<u64>,
 }
 
-type Bytes = (Vec<u8>, u32);
+type Bytes = (Vec<u8>, NetworkBytes<'static>);
 
 impl<K> Default for Waiting<'_, K> {
     fn default() -> Self {
@@ -256,7 +256,7 @@ impl<'a, K> Waiting<'a, K> {
 
 /// Returns a packet with its bytes, if they were kept.
 fn with_bytes<'b>(mut packet: Packet<'b>, bytes: Option<&'b Bytes>) -> Packet<'b> {
-    packet.network = bytes.map(|(captured, length)| NetworkBytes { captured, length: *length });
+    packet.network = bytes.map(|(captured, bytes)| NetworkBytes { captured, ..*bytes });
     packet
 }
 
@@ -301,8 +301,9 @@ impl<'a> Tally<'a> {
             let is_untracked = self.enforcement.assume.takes(self.file.policy.untracks(&located));
             packet.state = connections.take(view, &packet, Some(is_untracked));
         }
+        packet = self.file.policy.seen(packet);
         let bytes = packet.network.filter(|_| self.asks_contents);
-        let bytes = bytes.map(|bytes| (bytes.captured.to_vec(), bytes.length));
+        let bytes = bytes.map(|bytes| (bytes.captured.to_vec(), NetworkBytes { captured: &[], ..bytes }));
         self.push(packet.key(), packet.detached(), bytes, view.headers.interface);
         if self.connections.is_some() {
             // The state of the next packet depends on the verdict on this one.

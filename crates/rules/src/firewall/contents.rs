@@ -1,10 +1,13 @@
-//! Conditions on the bytes of a packet: what the matches `u32` and `string` of iptables ask for.
+//! Conditions on the bytes of a packet: what the matches `u32` and `string` of iptables and the raw
+//! payload expressions of nft ask for.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
 use super::conditions::Truth;
+use super::payload::PayloadBits;
+use super::ranges::Ranges;
 
 /// The bytes of an IP packet, from its header on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +16,32 @@ pub struct NetworkBytes<'a> {
     pub captured: &'a [u8],
     /// Length of the packet, whether captured or not.
     pub length: u32,
+    /// Offset of the transport header. Of a later fragment of IPv6, which has none, netfilter takes
+    /// the start of the packet for it.
+    pub transport: u32,
+    /// A router has taken one off the time to live since the capture.
+    pub is_forwarded: bool,
+}
+
+impl NetworkBytes<'_> {
+    /// Returns a byte that was captured, as rules find it.
+    pub(super) fn byte(&self, at: usize) -> Option<u8> {
+        let byte = self.captured.get(at).copied()?;
+        if !self.is_forwarded {
+            return Some(byte);
+        }
+        let captured = |at: usize| self.captured.get(at).copied().unwrap_or(0);
+        // The sum of the header makes up for the difference.
+        let sum = || {
+            let sum = u32::from(u16::from_be_bytes([captured(10), captured(11)])) + 0x0100;
+            ((sum + u32::from(sum >= 0xffff)) as u16).to_be_bytes()
+        };
+        Some(match (captured(0) >> 4, at) {
+            (4, 8) | (6, 7) => byte.saturating_sub(1),
+            (4, 10 | 11) => sum()[at - 10],
+            _ => byte,
+        })
+    }
 }
 
 /// A condition on the bytes of a packet.
@@ -28,6 +57,8 @@ enum Asked {
     Words(Vec<WordTest>),
     /// The packet contains a text.
     Text { text: Vec<u8>, from: u32, to: u32, ignores_case: bool },
+    /// These bits have one of their values.
+    Bits(PayloadBits),
 }
 
 /// A word of four bytes, what is done to it, and the values that it may have then.
@@ -71,6 +102,36 @@ impl Contents {
         is_right.then_some(Self { asked, is_of_datagram: false })
     }
 
+    /// Returns whether `count` bits behind the network header, or the transport header, have one of
+    /// these values. Returns `None` if nft refuses it, or the bits do not fit a number.
+    #[must_use]
+    pub fn of_bits(is_transport: bool, at: u32, count: u32, values: Ranges) -> Option<Self> {
+        let bits = PayloadBits::new(is_transport, at, count, values)?;
+        Some(Self { asked: Asked::Bits(bits), is_of_datagram: false })
+    }
+
+    /// Reads bits and values as they are shown, such as `@th,16,16 0x35`.
+    #[must_use]
+    pub fn of_shown_bits(text: &str) -> Option<Self> {
+        Some(Self { asked: Asked::Bits(PayloadBits::of(text)?), is_of_datagram: false })
+    }
+
+    /// Returns the expression of nft that holds, or does not, for bits; `None` for other contents.
+    pub(crate) fn in_nft(&self, is_negated: bool) -> Option<String> {
+        struct Shown<'a>(&'a PayloadBits, &'a str);
+        impl fmt::Display for Shown<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt_with(f, self.1)
+            }
+        }
+        match &self.asked {
+            Asked::Bits(bits) => {
+                Some(alloc::format!("{}", Shown(bits, if is_negated { "!= " } else { "" })))
+            }
+            _ => None,
+        }
+    }
+
     /// Asks for the bytes of datagrams, because connections are tracked, which puts fragments
     /// together. It is then unknown for a fragment.
     #[must_use]
@@ -84,21 +145,24 @@ impl Contents {
         self.is_of_datagram
     }
 
-    /// Returns whether it holds for a packet.
+    /// Returns whether it holds for a packet; `None` if neither it nor its negation does.
     #[must_use]
-    pub fn holds(&self, packet: NetworkBytes<'_>) -> Truth {
-        match &self.asked {
+    pub fn holds(&self, packet: NetworkBytes<'_>) -> Option<Truth> {
+        Some(match &self.asked {
+            Asked::Bits(bits) => return bits.holds(packet),
             Asked::Words(tests) => {
                 tests.iter().fold(Truth::Yes, |truth, test| truth.and(test.holds(packet)))
             }
             Asked::Text { text, from, to, ignores_case } => {
                 let end = packet.length.min(*to) as usize;
-                let bytes = &packet.captured[..packet.captured.len().min(end)];
-                let bytes = bytes.get(*from as usize..).unwrap_or_default();
-                let is_same = |part: &[u8]| {
-                    if *ignores_case { part.eq_ignore_ascii_case(text) } else { part == text }
+                let last = (packet.captured.len().min(end) + 1).saturating_sub(text.len());
+                let is_same = |byte: Option<u8>, of_text: u8| {
+                    byte.is_some_and(|byte| {
+                        byte == of_text || *ignores_case && byte.eq_ignore_ascii_case(&of_text)
+                    })
                 };
-                if bytes.windows(text.len()).any(is_same) {
+                let begins = |at: usize| (at..).zip(text).all(|(at, &one)| is_same(packet.byte(at), one));
+                if (*from as usize..last).any(begins) {
                     Truth::Yes
                 } else if packet.captured.len() < end {
                     Truth::Maybe
@@ -106,7 +170,7 @@ impl Contents {
                     Truth::No
                 }
             }
-        }
+        })
     }
 }
 
@@ -154,8 +218,9 @@ impl WordTest {
                 return Err(Truth::No);
             }
             let at = usize::try_from(at).unwrap_or(usize::MAX);
-            let bytes = packet.captured.get(at..).and_then(|bytes| bytes.first_chunk::<4>());
-            bytes.map(|bytes| u32::from_be_bytes(*bytes)).ok_or(Truth::Maybe)
+            let bytes = (at..at.saturating_add(4)).map(|at| packet.byte(at));
+            let word = bytes.fold(Some(0_u32), |word, byte| Some(word? << 8 | u32::from(byte?)));
+            word.ok_or(Truth::Maybe)
         };
         let value = || {
             let mut base = 0_u64;
@@ -192,10 +257,11 @@ fn number(text: &str) -> Option<(u32, &str)> {
     Some((value, digits[end..].trim_start()))
 }
 
-/// Shows the match of iptables.
+/// Shows the match of iptables, or the expression of nft.
 impl fmt::Display for Contents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.asked {
+            Asked::Bits(bits) => bits.fmt(f),
             Asked::Words(tests) => {
                 f.write_str("u32 --u32 \"")?;
                 for (i, test) in tests.iter().enumerate() {
@@ -265,7 +331,9 @@ mod tests {
         [0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 9, 0, 53, 0, 8, 0, 0];
 
     fn holds(contents: &Contents, captured: usize) -> Truth {
-        contents.holds(NetworkBytes { captured: &PACKET[..captured], length: 28 })
+        let bytes =
+            NetworkBytes { captured: &PACKET[..captured], length: 28, transport: 20, is_forwarded: false };
+        contents.holds(bytes).expect("words and texts hold or do not")
     }
 
     #[test]
@@ -292,6 +360,22 @@ mod tests {
         for refused in ["", "6", "6&=1", "6=", "6=1&&", "6>>32=0", "x=1", "6=1:", "09=1", "6%3=1"] {
             assert_eq!(Contents::of_words(refused), None, "{refused}");
         }
+    }
+
+    #[test]
+    fn a_router_has_changed_the_time_to_live_and_its_sum() {
+        let forwarded = |captured, expression| {
+            let bytes = NetworkBytes { captured, length: 28, transport: 20, is_forwarded: true };
+            Contents::of_words(expression).and_then(|contents| contents.holds(bytes))
+        };
+        let holds = |expression| forwarded(&PACKET, expression);
+        assert_eq!(holds("8>>24=63 && 8&0xFFFF=0x100 && 6&0xFF=17"), Some(Truth::Yes));
+        assert_eq!(holds("8>>24=64"), Some(Truth::No));
+        let mut sum = PACKET;
+        sum[10..12].copy_from_slice(&[0xff, 0x80]);
+        assert_eq!(forwarded(&sum, "8&0xFFFF=0x81"), Some(Truth::Yes), "the carry comes back");
+        let v6 = [0x60, 0, 0, 0, 0, 8, 17, 64, 1, 2, 3, 4, 5, 6, 7, 8];
+        assert_eq!(forwarded(&v6, "4&0xFF=63 && 8=0x1020304"), Some(Truth::Yes));
     }
 
     #[test]

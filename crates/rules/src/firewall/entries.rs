@@ -5,7 +5,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::boxes::boxes_of;
+use flowloom_flow_key::{FiveTuple, protocol};
+
 use super::conditions::{Conditions, Families, Truth};
+use super::contents::NetworkBytes;
 use super::hook::Hook;
 use super::packet::Packet;
 use super::ranges::Ranges;
@@ -106,6 +109,8 @@ pub struct Policy {
     /// For each way to the hooks, rules that deny the packets that are not tracked.
     untracked: Arc<Vec<Policy>>,
     reads_later: bool,
+    /// An authentication header of IPv6 is the transport header.
+    stops_at_authentication: bool,
 }
 
 impl Policy {
@@ -181,7 +186,42 @@ impl Policy {
             notes: Arc::new(notes),
             hooks: Arc::default(),
             untracked: Arc::default(),
+            stops_at_authentication: false,
         })
+    }
+
+    /// Returns the policy at the place of another one.
+    pub(crate) fn in_place_of(self, other: &Self) -> Self {
+        Self {
+            hooks: Arc::clone(&other.hooks),
+            untracked: Arc::clone(&other.untracked),
+            stops_at_authentication: other.stops_at_authentication,
+            ..self
+        }
+    }
+
+    /// Returns the policy as `nf_tables` evaluates it: it does not look behind an authentication
+    /// header of IPv6.
+    pub(crate) fn stopping_at_authentication(self) -> Self {
+        Self { stops_at_authentication: true, ..self }
+    }
+
+    /// Returns whether an authentication header of IPv6 is the transport header.
+    pub(crate) fn stops_at_authentication(&self) -> bool {
+        self.stops_at_authentication
+    }
+
+    /// Returns a packet as the rules see it, which may not look behind an authentication header.
+    /// Connection tracking does.
+    #[must_use]
+    pub fn seen<'a>(&self, packet: Packet<'a>) -> Packet<'a> {
+        let Some(transport) = packet.authentication.filter(|_| self.stops_at_authentication) else {
+            return packet;
+        };
+        let protocol = protocol::AUTHENTICATION;
+        let tuple = FiveTuple { protocol, source_port: 0, destination_port: 0, ..packet.tuple };
+        let network = packet.network.map(|bytes| NetworkBytes { transport, ..bytes });
+        Packet { tuple, network, has_ports: false, tcp_flags: None, icmp: None, ..packet }
     }
 
     /// Returns the policy, to which packets come in several ways. On each way, rules deny the
@@ -206,7 +246,7 @@ impl Policy {
         let packet = Packet { output: Some(""), ..*packet };
         let mut found = None;
         for way in self.untracked.iter() {
-            let outcome = way.outcomes(&packet);
+            let outcome = way.outcomes(&way.seen(packet));
             let action = |one: &Possible| way.set().get(one.rule).and_then(|rule| rule.action);
             let denied = outcome.deciders.iter().filter(|one| action(one) == Some(Action::Deny)).count();
             let truth = match denied {
@@ -350,8 +390,11 @@ impl Policy {
     pub(super) fn holds(&self, id: RuleId, packet: &Packet<'_>) -> Truth {
         // A router takes one off before packets come to the hook forward.
         let is_forwarded = self.hooks.first().is_some_and(|hook| hook.name == "forward");
-        let packet =
-            &Packet { ttl: packet.ttl.map(|ttl| ttl.saturating_sub(u8::from(is_forwarded))), ..*packet };
+        let packet = &Packet {
+            ttl: packet.ttl.map(|ttl| ttl.saturating_sub(u8::from(is_forwarded))),
+            network: packet.network.map(|bytes| NetworkBytes { is_forwarded, ..bytes }),
+            ..*packet
+        };
         let rule = &self.set.rules()[id.index()];
         let Some(entry) = self.entries.get(self.entry_of(id)) else {
             if !packet.has_ports && names_ports(rule) {

@@ -182,8 +182,7 @@ impl Policy {
         // A rule of which an entry is redundant is redundant, even if others are never reached.
         left_out.sort_by_key(|&(source, why)| (source, why == LeftOut::Unreached));
         left_out.dedup_by_key(|(source, _)| *source);
-        let policy = Self::new(kept, sources, self.notes().to_vec())?.with_hooks(self.hooks().to_vec());
-        let policy = policy.with_untracked(self.untracked().to_vec());
+        let policy = Self::new(kept, sources, self.notes().to_vec())?.in_place_of(self);
         Ok(Minimised { policy, left_out, undecided })
     }
 }

@@ -25,6 +25,7 @@ mod matcher;
 mod minimise;
 mod overlap;
 mod packet;
+mod payload;
 mod ranges;
 mod region;
 mod test;

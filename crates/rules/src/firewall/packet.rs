@@ -130,6 +130,8 @@ pub struct Packet<'a> {
     pub next_header: Option<u8>,
     /// Sender's MAC address.
     pub source_mac: Option<[u8; 6]>,
+    /// Offset of an authentication header of IPv6 before the transport header.
+    pub authentication: Option<u32>,
     /// The bytes of the packet.
     pub network: Option<NetworkBytes<'a>>,
 }
@@ -165,6 +167,7 @@ impl Packet<'_> {
             // Without extension headers, unless the caller knows of some.
             next_header: if tuple.source.is_ipv6() { Some(tuple.protocol) } else { None },
             source_mac: None,
+            authentication: None,
             network: None,
         }
     }

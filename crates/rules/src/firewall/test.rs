@@ -297,10 +297,11 @@ impl Test {
             TestKind::AnyOf(all) => {
                 all.iter().fold(Truth::No, |truth, conditions| truth.or(conditions.matches(packet)))
             }
-            TestKind::Contents(contents) => packet
-                .network
-                .filter(|_| packet.fragment == Fragment::Whole || !contents.is_of_datagram())
-                .map_or(Truth::Maybe, |bytes| contents.holds(bytes)),
+            TestKind::Contents(contents) => {
+                let is_there = packet.fragment == Fragment::Whole || !contents.is_of_datagram();
+                let Some(bytes) = packet.network.filter(|_| is_there) else { return Some(Truth::Maybe) };
+                return contents.holds(bytes);
+            }
             TestKind::Mark { .. } | TestKind::Unknowable(_) => Truth::Maybe,
         })
     }

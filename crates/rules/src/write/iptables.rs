@@ -414,7 +414,7 @@ fn ask(test: &Test, is_v6: bool) -> Result<Vec<String>, String> {
             let parts = parts.chunks(7).map(|chunk| chunk.join(",")).collect();
             each(parts, "-m multiport NOT--ports VALUE")
         }
-        TestKind::Contents(contents) => {
+        TestKind::Contents(contents) if contents.in_nft(false).is_none() => {
             Vec::from([format!("-m {}", contents.to_string().replacen("--", &format!("{not}--"), 1))])
         }
         _ => return Err(format!("iptables cannot express '{test}'; write TOML")),

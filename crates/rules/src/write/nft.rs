@@ -284,6 +284,9 @@ fn ask(test: &Test, families: Families) -> Result<String, String> {
                 _ => return Err(format!("'{test}' has several values under a mask; write several rules")),
             }
         }
+        TestKind::Contents(contents) if contents.in_nft(false).is_some() => {
+            contents.in_nft(test.is_negated).unwrap_or_default()
+        }
         TestKind::Address { is_destination, value, mask } => {
             let is_v6 = family == "ip6";
             let side = if *is_destination { "daddr" } else { "saddr" };

@@ -54,6 +54,10 @@ pub fn write(policy: &Policy) -> Result<String, Unwritable> {
     if policy.reads_later() {
         line(format_args!("reads_later_fragments = true"));
     }
+    let is_v6 = |entry: &Entry| entry.conditions.families.v6;
+    if policy.stops_at_authentication() && entries.iter().any(is_v6) {
+        line(format_args!("stops_at_authentication = true"));
+    }
     let is_silent = |entry: &Entry| matches!(entry.outcome, Outcome::Decide { action: None, .. });
     if entries.iter().any(is_silent) {
         line(format_args!("default_action = \"none\""));

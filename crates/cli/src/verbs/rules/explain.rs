@@ -142,16 +142,21 @@ fn captured(
                     truth => Some(truth == Truth::Yes),
                 };
                 packet.state = connections.take(&view, &packet, is_untracked);
-                let found = matcher.find(&packet, Assume::NoMatch).and_then(|id| file.set().get(id));
+                let found = matcher
+                    .find(&file.policy.seen(packet), Assume::NoMatch)
+                    .and_then(|id| file.set().get(id));
                 let is_accepted = found.is_none_or(|rule| rule.action != Some(Action::Deny));
                 connections.settle(is_accepted);
             }
             if is_wanted {
                 // Leaked, once per run: neither the batch nor its block outlives this function.
-                let captured = packet.network.map(|bytes| &*bytes.captured.to_vec().leak());
-                let length = view.ip_bytes();
+                packet = file.policy.seen(packet);
+                let network = packet.network.map(|bytes| {
+                    let captured = &*bytes.captured.to_vec().leak();
+                    NetworkBytes { captured, ..bytes }
+                });
                 let mut packet = packet.detached();
-                packet.network = captured.map(|captured| NetworkBytes { captured, length });
+                packet.network = network;
                 return Ok((packet, raw.interface));
             }
         }

@@ -75,6 +75,9 @@ pub(crate) fn contents(text: &str) -> Option<Contents> {
     if let Some(text) = text.strip_prefix("datagram ") {
         return contents(text).map(Contents::of_datagram);
     }
+    if text.starts_with('@') {
+        return Contents::of_shown_bits(text);
+    }
     let all: Vec<Word> = words(0, text, 0).ok()?;
     let (name, options) = all.split_first()?;
     let Read { words, test } = read(&name.text, options);

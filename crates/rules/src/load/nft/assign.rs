@@ -29,13 +29,9 @@ pub(super) fn write(expr: &Expr, words: &str) -> Result<Option<Write>, String> {
             | ("tcp", "checksum" | "sequence" | "ackseq" | "window" | "urgptr")
             | ("udp", "checksum")
             | ("ether", "daddr") => return Ok(None),
-            _ => {
-                let what = describe(expr);
-                return Err(format!(
-                    "'{what} set' changes what later rules see; write the rule without it"
-                ));
-            }
+            _ => return Err(unknown(expr)),
         },
+        Expr::Raw(..) => return Err(unknown(expr)),
         _ => return Ok(None),
     };
     let value = match field {
@@ -55,6 +51,10 @@ pub(super) fn write(expr: &Expr, words: &str) -> Result<Option<Write>, String> {
         },
     };
     Ok(Some(Write { field, value }))
+}
+
+fn unknown(expr: &Expr) -> String {
+    format!("'{} set' changes what later rules see; write the rule without it", describe(expr))
 }
 
 /// Reads a mark computed from another: `meta mark & 0xff | 0x1`, `mark or 0x1`, `ct mark`.

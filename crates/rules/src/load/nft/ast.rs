@@ -23,6 +23,8 @@ pub(super) enum Expr {
     Concat(Vec<Expr>),
     /// The bits of an expression that a mask selects.
     Masked(Box<Expr>, Box<Value>),
+    /// Bits of a packet: the header, the first bit, and their number.
+    Raw(String, u32, u32),
     /// Data that packets do not contain, or an unknown expression.
     Other(String),
 }

@@ -318,7 +318,13 @@ fn expr(json: &Json) -> Result<Expr, String> {
     Ok(match kind {
         "payload" => match (text_of("protocol"), text_of("field")) {
             (Some(header), Some(field)) => Expr::Payload(header, field),
-            _ => Expr::Other(format!("payload {body}")),
+            _ => {
+                let number = |key: &str| body.get(key).and_then(Json::as_u64)?.try_into().ok();
+                match (text_of("base"), number("offset"), number("len")) {
+                    (Some(base), Some(at), Some(count)) => Expr::Raw(base, at, count),
+                    _ => Expr::Other(format!("payload {body}")),
+                }
+            }
         },
         "meta" => Expr::Meta(text_of("key").ok_or("expected a key of meta")?),
         "ct" => {

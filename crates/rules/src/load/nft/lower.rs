@@ -9,7 +9,7 @@ use super::super::iptables::{dscp_class, icmp, mac};
 use super::super::{ipset, protocol};
 use super::ast::{Expr, Op, Set, Table, Value, Verdict};
 use crate::firewall::{
-    Conditions, ConnectionState, Families, HeaderField, InterfacePattern, Ranges, Test, TestKind,
+    Conditions, ConnectionState, Contents, Families, HeaderField, InterfacePattern, Ranges, Test, TestKind,
 };
 use crate::rule::decimal;
 use flowloom_flow_key::protocol::service;
@@ -300,6 +300,35 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
             }
             conditions.ask(Test::new(TestKind::State(states), not));
         }
+        Expr::Raw(base, 96, 16) if base == "ll" => {
+            return family(table, key_of_family(expr), value, not, conditions);
+        }
+        Expr::Raw(base, at, count) => {
+            let max = u128::MAX >> 128_u32.saturating_sub(*count).min(127);
+            let op = if not { Op::Equal } else { op };
+            // Addresses and texts are no numbers here.
+            let Ok(values) = self::numbers(table, &what, op, value, max, &number) else {
+                return unknowable(conditions);
+            };
+            let bits = match base.as_str() {
+                "nh" | "th" if !values.is_empty() => Contents::of_bits(base == "th", *at, *count, values),
+                "ll" if (*at, *count, values.len()) == (48, 48, 1) && !op.is_order() => {
+                    let [(low, high)] = values.as_slice() else { return unknowable(conditions) };
+                    if low != high {
+                        return unknowable(conditions);
+                    }
+                    let kind = TestKind::SourceMac { value: *low as u64, mask: (1 << 48) - 1 };
+                    conditions.ask(Test::new(kind, not));
+                    return Ok(conditions);
+                }
+                _ => None,
+            };
+            let Some(mut bits) = bits else { return unknowable(conditions) };
+            if table.is_tracked {
+                bits = bits.of_datagram();
+            }
+            conditions.ask(Test::new(TestKind::Contents(bits), not));
+        }
         Expr::Ct(_) | Expr::Concat(_) | Expr::Masked(..) | Expr::Other(_) => return unknowable(conditions),
     }
     Ok(conditions)
@@ -313,6 +342,7 @@ pub(super) fn describe(expr: &Expr) -> String {
         Expr::Ct(key) => format!("ct {key}"),
         Expr::Concat(parts) => parts.iter().map(describe).collect::<Vec<_>>().join(" . "),
         Expr::Masked(inner, _) => format!("{} under a mask", describe(inner)),
+        Expr::Raw(base, at, count) => format!("@{base},{at},{count}"),
         Expr::Other(text) => text.clone(),
     }
 }
@@ -375,6 +405,7 @@ fn has_order(expr: &Expr) -> bool {
         },
         Expr::Meta(key) => matches!(key.as_str(), "l4proto" | "length" | "mark"),
         Expr::Ct(key) => key == "mark",
+        Expr::Raw(base, ..) => base != "ll",
         Expr::Concat(_) | Expr::Masked(..) | Expr::Other(_) => false,
     }
 }

@@ -179,7 +179,7 @@ fn policy_of(
     notes.sort_by_key(|note| note.line);
     let policy =
         Policy::new(entries, sources, notes).map_err(|error| at_line(text, 1, error.to_string()))?;
-    Ok(policy.with_hooks(hooks))
+    Ok(policy.with_hooks(hooks).stopping_at_authentication())
 }
 
 /// Returns the chains of all tables, each with its table's family and name, and whether packets

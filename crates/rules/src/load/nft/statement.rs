@@ -8,6 +8,7 @@ use super::super::{LoadError, LoadErrorKind, reject};
 use super::ast::{Expr, Op, Rule, Statement, Value, Verdict, from_iptables};
 use super::text::Parser;
 use super::tokens::Kind;
+use crate::rule::decimal;
 
 /// Keys of `meta` that may occur without that word.
 const META: [&str; 22] = [
@@ -243,12 +244,16 @@ impl Parser<'_> {
     /// Reads raw bytes of a packet by position: `@th,16,16 53`.
     fn raw(&mut self) -> Result<Statement, LoadError> {
         self.next += 1;
-        let mut text = format!("@{}", self.word("ll, nh, th or ih")?);
-        for _ in 0..2 {
+        let base = self.word("ll, nh, th or ih")?;
+        let mut numbers = [0; 2];
+        for number in &mut numbers {
             self.need_sign(",")?;
-            text = format!("{text},{}", self.word("a number of bits")?);
+            let at = self.at();
+            let word = self.word("a number of bits")?;
+            *number = decimal(&word)
+                .ok_or_else(|| self.refuse(at, format!("expected a number of bits, not '{word}'")))?;
         }
-        self.compared(Expr::Other(text))
+        self.compared(Expr::Raw(base, numbers[0], numbers[1]))
     }
 
     /// Reads an expression on data that packets do not contain, with its comparison or its map.

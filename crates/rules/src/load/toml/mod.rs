@@ -9,6 +9,7 @@
 //! hooks = [{ kind = "filter", name = "input", priority = 0, chain = "INPUT" }]
 //! # The ports of a later fragment are read from its payload, as nf_tables does.
 //! reads_later_fragments = false
+//! stops_at_authentication = false
 //!
 //! [[rule]]
 //! # Or "2001:db8::/32", "192.0.2.1-192.0.2.9", "!10.1.0.0/16", a list of these, or "any".
@@ -57,6 +58,8 @@ struct Head {
     hooks: Vec<Hook>,
     #[serde(default)]
     reads_later_fragments: bool,
+    #[serde(default)]
+    stops_at_authentication: bool,
     #[serde(default)]
     rule: Vec<Spanned<fields::Fields>>,
 }
@@ -145,7 +148,8 @@ pub fn load(text: &str, limits: LoadLimits) -> Result<Policy, LoadErrors> {
             Arc::make_mut(conditions).read_later(true);
         }
     }
-    Ok(policy(text, read)?.with_hooks(head.hooks))
+    let policy = policy(text, read)?.with_hooks(head.hooks);
+    Ok(if head.stops_at_authentication { policy.stopping_at_authentication() } else { policy })
 }
 
 fn policy(text: &str, mut read: Vec<Read>) -> Result<Policy, LoadErrors> {
@@ -246,6 +250,7 @@ fn in_parts(text: &str, limits: LoadLimits) -> Result<(Vec<Read>, Head), LoadErr
                     (part.default_action.map(|f| f.span()), "default_action"),
                     ((!part.hooks.is_empty()).then_some(0..0), "hooks"),
                     (part.reads_later_fragments.then_some(0..0), "reads_later_fragments"),
+                    (part.stops_at_authentication.then_some(0..0), "stops_at_authentication"),
                 ] {
                     if let Some(span) = field {
                         let text_of =
