@@ -247,6 +247,22 @@ fn rules_are_shown_with_their_lines_and_flags_tell_them_apart() {
 }
 
 #[test]
+fn check_tells_why_a_rule_never_wins() {
+    let folder = Folder::new();
+    let text = "*filter\n:INPUT DROP [0:0]\n:web - [0:0]\n-A INPUT -p tcp -j web\n\
+                -A INPUT -p tcp -j ACCEPT\n-A INPUT -p tcp -j DROP\n-A INPUT -p tcp -s 10.0.0.0/8 -j ACCEPT\n\
+                -A web -p udp -j DROP\nCOMMIT\n";
+    let rules = folder.write("r", text.as_bytes());
+    flowloom(["rules", "check", &rules]).ends(0).shows(&[
+        "unreachable  #2 (line 8) [web] deny",
+        "because  no packet meets its conditions and those of the jumps that lead to it",
+        "duplicate  #4 (line 6) [INPUT] deny tcp",
+        "opposed by  #3 (line 5) [INPUT] accept tcp",
+        "by  #3 (line 5)",
+    ]);
+}
+
+#[test]
 fn a_chain_that_has_no_rules_is_told_which_others_there_are() {
     let folder = Folder::new();
     let saved = folder.write(

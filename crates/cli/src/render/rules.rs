@@ -58,8 +58,33 @@ pub(crate) struct OddityResult {
     pub(crate) rule: RuleLine,
     /// The earlier rule; null if there are several.
     pub(crate) by: Option<RuleLine>,
-    /// Earlier rules that match all of its packets.
+    /// Earlier rules that match all of its packets; 0 if no packet meets its conditions.
     pub(crate) rules: u64,
+}
+
+impl OddityResult {
+    /// Returns why the rule never wins: a label, and the cause.
+    fn cause(&self) -> (&'static str, String) {
+        let Some(by) = &self.by else {
+            let (label, text) = match (self.rules, &self.rule.chain) {
+                (0, Some(_)) => {
+                    ("because", "no packet meets its conditions and those of the jumps that lead to it")
+                }
+                (0, None) => ("because", "its conditions contradict each other"),
+                (1, _) => ("by", "an earlier rule, another one for each jump that leads to it"),
+                (rules, _) => return ("by", format!("{} earlier rules together", grouped(rules))),
+            };
+            return (label, String::from(text));
+        };
+        let label = match self.kind {
+            _ if self.rule.action.is_some() && by.action.is_some() && self.rule.action != by.action => {
+                "opposed by"
+            }
+            "duplicate" => "of",
+            _ => "by",
+        };
+        (label, by.to_string())
+    }
 }
 
 /// Rules that never win.
@@ -92,10 +117,8 @@ impl Report for CheckResult {
         let mut lines = vec![format!("{}   {}, {}", self.path, counted(self.rules, "rule"), self.form)];
         for oddity in &self.listed {
             lines.push(format!("{:>12}  {}", oddity.kind, oddity.rule));
-            lines.push(match &oddity.by {
-                Some(by) => format!("{:>12}  {by}", "by"),
-                None => format!("{:>12}  {} earlier rules together", "by", oddity.rules),
-            });
+            let (label, cause) = oddity.cause();
+            lines.push(format!("{label:>12}  {cause}"));
         }
         let found = self.duplicates + self.shadowed + self.unreachable;
         let more = found - self.listed.len() as u64;
