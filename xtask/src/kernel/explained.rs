@@ -83,7 +83,7 @@ fn described(frame: &[u8]) -> Option<Vec<String>> {
             |at: usize| Some(Ipv6Addr::from(<[u8; 16]>::try_from(packet.get(at..at + 16)?).ok()?));
         addresses = [format!("[{}]", address(8)?), format!("[{}]", address(24)?)];
         (protocol, transport, length, fragment) = (packet[6], 40, word(4)? + 40, "whole");
-        if [0, 43, 44, 60].contains(&protocol) {
+        if [0, 43, 44, 51, 60].contains(&protocol) {
             return None;
         }
     }
