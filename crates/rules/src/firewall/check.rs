@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::cutting::{Cutting, Left};
-use super::entries::Policy;
+use super::entries::{Policy, Source};
 use super::packet::Fragment;
 use super::region::{Names, Variables};
 use super::test::{Test, TestKind};
@@ -61,7 +61,9 @@ impl Policy {
             entries.retain(|&entry| !has_fragments[entry]);
         }
         for (source, entries) in by_source.iter().enumerate() {
-            if self.sources()[source].is_policy {
+            let Source { is_policy, is_goto, .. } = self.sources()[source];
+            let is_possible = |&entry: &usize| !conditions[entry].is_empty();
+            if is_policy || is_goto && entries.iter().any(is_possible) {
                 continue;
             }
             let fates = || entries.iter().map(|&entry| &left[entry]);
@@ -72,7 +74,8 @@ impl Policy {
                 findings.undecided += 1;
                 continue;
             }
-            let Some(rule) = id(entries[0]) else { continue };
+            let shown = entries.iter().copied().find(|entry| is_possible(entry)).unwrap_or(entries[0]);
+            let Some(rule) = id(shown) else { continue };
             // One rule is the cause if it takes everything that each entry asks for.
             let causes: Vec<Option<usize>> = fates()
                 .map(|left| match left {

@@ -63,6 +63,8 @@ pub struct Source {
     pub chain: Arc<str>,
     /// It is the policy of a chain, which cannot be removed.
     pub is_policy: bool,
+    /// It goes to another chain, whose rules decide: its own entry only returns from there.
+    pub is_goto: bool,
 }
 
 /// A rule that a loader skipped because it decides nothing.
@@ -125,7 +127,7 @@ impl Policy {
         let mut sources = Vec::with_capacity(located.len());
         let mut rules = Vec::with_capacity(located.len());
         for Located { rule, line } in located {
-            sources.push(Source { line, chain: Arc::clone(&chain), is_policy: false });
+            sources.push(Source { line, chain: Arc::clone(&chain), ..Source::default() });
             rules.push(with_conditions(rule, asks_flags(&rule)));
         }
         Ok(Self { set: Arc::new(RuleSet::new(rules)?), sources: Arc::new(sources), ..Self::default() })

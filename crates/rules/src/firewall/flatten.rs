@@ -281,10 +281,12 @@ impl Flattening<'_> {
             });
             self.met[chain][rule] = before.and(self.met[chain][rule - 1]);
         }
-        let is_policy = rule == self.chains[chain].rules.len();
+        let of_rule = self.chains[chain].rules.get(rule);
+        let is_policy = of_rule.is_none();
+        let is_goto = of_rule.is_some_and(|rule| matches!(rule.target, Target::Goto(_)));
         let sources = &mut *self.sources;
         *self.met[chain][rule].get_or_insert_with(|| {
-            sources.push(Source { line, chain: name, is_policy });
+            sources.push(Source { line, chain: name, is_policy, is_goto });
             sources.len() as u32 - 1
         })
     }

@@ -177,7 +177,7 @@ impl Policy {
             .iter()
             .zip(why)
             .map(|(entry, why)| (entry.source as usize, *why))
-            .filter(|&(source, _)| is_used[source].is_none())
+            .filter(|&(source, _)| is_used[source].is_none() && !self.sources()[source].is_goto)
             .collect();
         // A rule of which an entry is redundant is redundant, even if others are never reached.
         left_out.sort_by_key(|&(source, why)| (source, why == LeftOut::Unreached));

@@ -480,6 +480,9 @@ fn rules_that_contradict_the_jumps_to_them_are_listed() {
         (":c0 - [0:0]\n-A INPUT -s 10.0.0.0/8 -j c0\n-A c0 -s 11.0.0.0/8 -j RETURN\n-A c0 -j ACCEPT", &[5]),
         (":c0 - [0:0]\n:c1 - [0:0]\n-A INPUT -p tcp -j c0\n-A c0 -p udp -j c1\n-A c1 -j ACCEPT", &[6]),
         (":c0 - [0:0]\n-A INPUT -p tcp -j c0\n-A INPUT -p udp -j c0\n-A c0 -p udp -j ACCEPT", &[]),
+        // The chain decides all packets of a goto, so nothing returns from it.
+        (":c0 - [0:0]\n-A INPUT -p tcp -g c0\n-A c0 -j ACCEPT", &[]),
+        (":c0 - [0:0]\n:c1 - [0:0]\n-A INPUT -p tcp -j c0\n-A c0 -p udp -g c1\n-A c1 -j ACCEPT", &[6]),
     ] {
         let policy = iptables(lines);
         let found = policy.check(1 << 20, |_| ());

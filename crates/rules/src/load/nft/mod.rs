@@ -425,6 +425,8 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
                 push(conditions, &Verdict::Continue, Vec::from([Write::untrack()]));
             }
             Statement::Unknowable(text) => conditions.ask(TestKind::Unknowable(text.clone())),
+            // Every rule may count, and have a comment.
+            Statement::Passes(text) if matches!(text.as_str(), "counter" | "comment") => {}
             Statement::Passes(text) => passed = Some(text.clone()),
             Statement::Queue => {
                 decides = true;
@@ -465,7 +467,7 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
     }
     let note = (!decides).then(|| match passed {
         Some(text) => format!("has no verdict, and '{text}' decides nothing"),
-        None => String::from("has no verdict"),
+        None => String::from("has no verdict, so it only counts"),
     });
     Ok((all, note))
 }
