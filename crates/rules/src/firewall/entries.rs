@@ -488,30 +488,21 @@ fn needs_ports(rule: &Rule) -> bool {
 /// Returns the conditions of a rule of a plain list.
 pub(crate) fn conditions_of(rule: &Rule) -> Conditions {
     let mut conditions = Conditions::default();
-    match rule.addresses {
-        Addresses::Any => {}
-        Addresses::V4 { source, destination } => {
-            conditions.families = Families::V4;
-            for (is_destination, prefix) in [(false, source), (true, destination)] {
-                if prefix.length() > 0 {
-                    conditions.ask_address(
-                        is_destination,
-                        false,
-                        &Ranges::of([(prefix.low(), prefix.high())]),
-                    );
-                }
-            }
-        }
+    let (is_v6, sides) = match rule.addresses {
+        Addresses::Any => (false, None),
+        Addresses::V4 { source, destination } => (
+            false,
+            Some([source, destination].map(|prefix| (prefix.length(), prefix.low(), prefix.high()))),
+        ),
         Addresses::V6 { source, destination } => {
-            conditions.families = Families::V6;
-            for (is_destination, prefix) in [(false, source), (true, destination)] {
-                if prefix.length() > 0 {
-                    conditions.ask_address(
-                        is_destination,
-                        true,
-                        &Ranges::of([(prefix.low(), prefix.high())]),
-                    );
-                }
+            (true, Some([source, destination].map(|prefix| (prefix.length(), prefix.low(), prefix.high()))))
+        }
+    };
+    if let Some(sides) = sides {
+        conditions.families = if is_v6 { Families::V6 } else { Families::V4 };
+        for (is_destination, (length, low, high)) in [false, true].into_iter().zip(sides) {
+            if length > 0 {
+                conditions.ask_address(is_destination, is_v6, &Ranges::of([(low, high)]));
             }
         }
     }

@@ -3,6 +3,7 @@
 //! A jump becomes the rules of its target chain, each with the conditions of the jump. A RETURN
 //! becomes an entry that skips the rest of its chain.
 
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -177,6 +178,27 @@ struct Flattening<'a> {
 }
 
 impl Chains {
+    /// Returns the chains that a chain reaches, itself first.
+    pub(crate) fn reached(&self, start: usize) -> Vec<usize> {
+        let names: BTreeMap<&str, usize> =
+            (0..).zip(&self.chains).map(|(index, chain)| (chain.name.as_str(), index)).collect();
+        let mut seen = alloc::vec![false; self.chains.len()];
+        let mut reached = Vec::from([start]);
+        seen[start] = true;
+        let mut next = 0;
+        while let Some(&chain) = reached.get(next) {
+            next += 1;
+            for rule in &self.chains[chain].rules {
+                let (Target::Jump(name) | Target::Goto(name)) = &rule.target else { continue };
+                if let Some(&to) = names.get(name.as_str()).filter(|&&to| !seen[to]) {
+                    seen[to] = true;
+                    reached.push(to);
+                }
+            }
+        }
+        reached
+    }
+
     /// Returns chains that decide whether a packet is tracked, for those that packets pass before
     /// connection tracking: they deny a packet that a rule leaves untracked.
     pub(crate) fn untracking(mut self) -> Self {

@@ -103,6 +103,11 @@ pub fn protocol(word: &str) -> Option<ProtocolMatch> {
     }
 }
 
+/// Returns whether a list of words has a word.
+pub(crate) fn has_word(list: &str, word: &str) -> bool {
+    list.split(' ').any(|one| one == word)
+}
+
 /// Returns the number, from one, the start and the text of the line that contains a byte.
 #[cfg(feature = "std")]
 fn line_of(text: &str, place: usize) -> (usize, usize, &str) {
@@ -111,6 +116,12 @@ fn line_of(text: &str, place: usize) -> (usize, usize, &str) {
     let start = text[..place].rfind('\n').map_or(0, |end| end + 1);
     let line = text[..start].matches('\n').count() + 1;
     (line, start, text[start..].lines().next().unwrap_or(""))
+}
+
+/// Returns an error that concerns a line; 0 means the text.
+fn at_line(text: &str, line: usize, message: String) -> LoadError {
+    let shown = line.checked_sub(1).and_then(|index| text.lines().nth(index)).unwrap_or("");
+    LoadError::new(line.max(1), shown, 0, LoadErrorKind::Refused(message))
 }
 
 /// Returns a line by its number, from one; empty if the text has fewer lines.

@@ -11,7 +11,7 @@ use flowloom_rules::firewall::{
 use flowloom_rules::load::{Form, LoadErrors, LoadLimits, LoadOptions, load, toml};
 use flowloom_rules::write;
 
-fn read(text: &str, chain: &str) -> Result<Policy, LoadErrors> {
+pub(crate) fn read(text: &str, chain: &str) -> Result<Policy, LoadErrors> {
     let options = LoadOptions { chain: Some(chain.to_owned()), ..LoadOptions::default() };
     load(text, Form::of("rules", text), &options)
 }

@@ -5,15 +5,13 @@ use flowloom_classifier::FiveTuple;
 use flowloom_rules::firewall::{
     Assume, CompareDefaults, ConnectionState, Families, Knowledge, Packet, Policy, Truth,
 };
-use flowloom_rules::load::{Form, LoadOptions, load};
 use flowloom_rules::write;
 
 const KNOWN: Knowledge =
     Knowledge { headers: true, state: true, input: false, output: true, frame: true, mac: true };
 
 fn read(text: &str, chain: &str) -> Policy {
-    let options = LoadOptions { chain: Some(chain.to_owned()), ..LoadOptions::default() };
-    load(text, Form::of("rules", text), &options).unwrap_or_else(|errors| panic!("{text}: {errors}"))
+    super::netfilter::read(text, chain).unwrap_or_else(|errors| panic!("{text}: {errors}"))
 }
 
 /// Returns a file of iptables with rules of the chain PREROUTING of the table raw.

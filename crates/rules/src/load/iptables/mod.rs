@@ -34,7 +34,7 @@ use alloc::vec::Vec;
 
 use super::cursor::Cursor;
 use super::ipset::Sets;
-use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits};
+use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, at_line};
 use crate::firewall::{
     Chain, ChainRule, Chains, Conditions, Families, HeaderField, Hook, Note, Policy, Target, TestKind,
     Writes, WrittenField,
@@ -187,7 +187,8 @@ fn policy_of(text: &str, options: &Options<'_>, is_untracking: bool) -> Result<P
         let Some(chain) = table.chains.iter().position(|chain| chain.name == options.chain) else {
             continue;
         };
-        let reached = reached(&table.chains, chain);
+        let mut chains = Chains { chains: table.chains, families: None };
+        let reached = chains.reached(chain);
         let mut errors = Vec::new();
         let mut all_errors = table.errors;
         let mut all_notes = table.notes;
@@ -196,8 +197,8 @@ fn policy_of(text: &str, options: &Options<'_>, is_untracking: bool) -> Result<P
             notes.extend(all_notes.remove(chain).unwrap_or_default());
         }
         for &chain in &reached {
-            for rule in &table.chains[chain].rules {
-                errors.extend(wrong_target(text, &table.chains, &table.jumps, rule));
+            for rule in &chains.chains[chain].rules {
+                errors.extend(wrong_target(text, &chains.chains, &table.jumps, rule));
             }
         }
         if let Some(errors) = LoadErrors::of(errors) {
@@ -206,7 +207,7 @@ fn policy_of(text: &str, options: &Options<'_>, is_untracking: bool) -> Result<P
         let families =
             table.is_v6.map_or(Families::V4, |is_v6| if is_v6 { Families::V6 } else { Families::V4 });
         let families = options.families.unwrap_or(families);
-        let rules = reached.iter().flat_map(|&chain| &table.chains[chain].rules);
+        let rules = reached.iter().flat_map(|&chain| &chains.chains[chain].rules);
         let wrong = rules.filter(|rule| is_of_other_family(rule, families));
         let wrong = wrong.map(|rule| {
             let message = "this rule names addresses of the other address family, so it cannot match in \
@@ -216,7 +217,7 @@ fn policy_of(text: &str, options: &Options<'_>, is_untracking: bool) -> Result<P
         if let Some(errors) = LoadErrors::of(wrong.collect()) {
             return Err(errors);
         }
-        let mut chains = Chains { chains: table.chains, families: Some(families) };
+        chains.families = Some(families);
         if is_untracking {
             chains = chains.untracking();
         }
@@ -296,32 +297,6 @@ pub(crate) fn is_listing(text: &str) -> bool {
     lines
         .find(|line| !line.is_empty() && !line.starts_with('#'))
         .is_some_and(|line| ["-P", "-N", "-A"].contains(&line.split_whitespace().next().unwrap_or("")))
-}
-
-fn at_line(text: &str, line: usize, message: String) -> LoadError {
-    let shown = line.checked_sub(1).and_then(|index| text.lines().nth(index)).unwrap_or("");
-    LoadError::new(line.max(1), shown, 0, LoadErrorKind::Refused(message))
-}
-
-/// Returns the chains that a chain reaches, itself first.
-fn reached(chains: &[Chain], start: usize) -> Vec<usize> {
-    let names: BTreeMap<&str, usize> =
-        chains.iter().enumerate().map(|(index, chain)| (chain.name.as_str(), index)).collect();
-    let mut seen = alloc::vec![false; chains.len()];
-    let mut reached = Vec::from([start]);
-    seen[start] = true;
-    let mut next = 0;
-    while let Some(&chain) = reached.get(next) {
-        next += 1;
-        for rule in &chains[chain].rules {
-            let (Target::Jump(name) | Target::Goto(name)) = &rule.target else { continue };
-            if let Some(&to) = names.get(name.as_str()).filter(|&&to| !seen[to]) {
-                seen[to] = true;
-                reached.push(to);
-            }
-        }
-    }
-    reached
 }
 
 /// Returns whether a rule names addresses that no packet of a table with these families has.

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use super::super::ipset::{Sets, Side};
-use super::super::{LoadError, LoadErrorKind, protocol, reject};
+use super::super::{LoadError, LoadErrorKind, has_word, protocol, reject};
 use super::contents;
 use super::names;
 use super::targets::{self, Does};
@@ -40,37 +40,18 @@ pub(super) struct Rule {
 const PORTS_MAX: usize = 15;
 
 /// Matches whose options are supported; their names have no effect by themselves.
-const READ: [&str; 25] = [
-    "mark",
-    "connmark",
-    "ttl",
-    "hl",
-    "tos",
-    "ecn",
-    "tcp",
-    "udp",
-    "udplite",
-    "dccp",
-    "sctp",
-    "icmp",
-    "icmp6",
-    "icmpv6",
-    "ipv6-icmp",
-    "multiport",
-    "comment",
-    "iprange",
-    "mac",
-    "length",
-    "dscp",
-    "state",
-    "conntrack",
-    "set",
-    "standard",
-];
+const READ: &str = "\
+    mark connmark ttl hl tos ecn tcp udp udplite dccp sctp icmp icmp6 icmpv6 ipv6-icmp \
+    multiport comment iprange mac length dscp state conntrack set standard";
+
+/// Options of matches in [`READ`] that are not modelled.
+const KNOWN: &str = "\
+    --tcp-option --chunk-types --dccp-types --dccp-option --ecn-tcp-cwr --ecn-tcp-ece --return-nomatch \
+    --update-counters --update-subcounters --packets-eq --packets-lt \
+    --packets-gt --bytes-eq --bytes-lt --bytes-gt";
 
 /// Matches that read the transport header, even without an option.
-const OF_HEADER: [&str; 10] =
-    ["tcp", "udp", "udplite", "dccp", "sctp", "icmp", "icmp6", "icmpv6", "ipv6-icmp", "multiport"];
+const OF_HEADER: &str = "tcp udp udplite dccp sctp icmp icmp6 icmpv6 ipv6-icmp multiport";
 
 /// Matches that need an option, and the beginnings of their options. Without one,
 /// `iptables-restore` refuses the rule, which would match every packet.
@@ -223,13 +204,14 @@ impl<'a> Reader<'a> {
         let does =
             self.does.unwrap_or_else(|| Does::Passes(String::from("has no target, so it only counts")));
         let Self { conditions, target, target_at, mut writes, reads_header, .. } = self;
-        match target.as_deref() {
-            Some("NOTRACK") => writes.push(Write::untrack()),
-            Some(target @ "CT") if writes.is_empty() => {
-                let value = WrittenValue::Unknown(String::from(target));
-                writes.push(Write { field: WrittenField::State, value });
-            }
-            _ => {}
+        let target_name = target.as_deref().unwrap_or_default();
+        if target_name == "NOTRACK"
+            || target_name == "CT" && self.words.iter().any(|word| word.text == "--notrack")
+        {
+            writes.push(Write::untrack());
+        } else if target_name == "CT" {
+            let value = WrittenValue::Unknown(String::from(target_name));
+            writes.push(Write { field: WrittenField::State, value });
         }
         Ok(Rule { conditions, does, target, target_at, writes, drops_second, reads_header })
     }
@@ -307,7 +289,7 @@ impl<'a> Reader<'a> {
             }
             "-m" | "--match" => {
                 let word = self.argument(option, "a match")?;
-                self.reads_header |= OF_HEADER.contains(&word.text.as_str());
+                self.reads_header |= has_word(OF_HEADER, &word.text);
                 if let name @ ("u32" | "string") = word.text.as_str() {
                     self.module = None;
                     let options = self.words.get(self.next..).unwrap_or_default();
@@ -317,7 +299,7 @@ impl<'a> Reader<'a> {
                         None => self.unknowable(contents::text_of(name, &options[..words])),
                     }
                     self.next += words;
-                } else if READ.contains(&word.text.as_str()) {
+                } else if has_word(READ, &word.text) {
                     self.module = None;
                     self.is_connmark = word.text == "connmark";
                     let name = NEED.iter().position(|(name, _)| *name == word.text);
@@ -475,26 +457,7 @@ impl<'a> Reader<'a> {
                 self.module = Some(joined);
             }
             // These are known options of matches that are handled elsewhere.
-            None if option.text.starts_with("--ct")
-                || matches!(
-                    option.text.as_str(),
-                    "--tcp-option"
-                        | "--chunk-types"
-                        | "--dccp-types"
-                        | "--dccp-option"
-                        | "--ecn-tcp-cwr"
-                        | "--ecn-tcp-ece"
-                        | "--return-nomatch"
-                        | "--update-counters"
-                        | "--update-subcounters"
-                        | "--packets-eq"
-                        | "--packets-lt"
-                        | "--packets-gt"
-                        | "--bytes-eq"
-                        | "--bytes-lt"
-                        | "--bytes-gt"
-                ) =>
-            {
+            None if option.text.starts_with("--ct") || has_word(KNOWN, &option.text) => {
                 self.unknowable(text);
             }
             None => {

@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
+use super::super::has_word;
 use crate::rule::Action;
 
 /// The effect of a rule, as far as its line determines it.
@@ -32,54 +33,16 @@ const ASKING: [Asking; 6] = [
 ];
 
 /// Targets after which the packet continues with the next rule.
-const PASSING: [&str; 41] = [
-    "DNPT",
-    "SNPT",
-    "LOGMARK",
-    "SYSRQ",
-    "IMQ",
-    "PROTO",
-    "TIMEOUT",
-    "FLOWOFFLOAD",
-    "IPV4OPTSSTRIP",
-    "VLANPRIORITY",
-    "NFULNL",
-    "LSCAN",
-    "LOG",
-    "ULOG",
-    "NFLOG",
-    "MARK",
-    "CONNMARK",
-    "CONNSECMARK",
-    "SECMARK",
-    "CLASSIFY",
-    "DSCP",
-    "TOS",
-    "TTL",
-    "HL",
-    "TCPMSS",
-    "TCPOPTSTRIP",
-    "ECN",
-    "CHECKSUM",
-    "CT",
-    "NOTRACK",
-    "TRACE",
-    "TEE",
-    "SET",
-    "RATEEST",
-    "LED",
-    "IDLETIMER",
-    "AUDIT",
-    "HMARK",
-    "ACCOUNT",
-    "IPMARK",
-    "STRIP",
-];
+const PASSING: &str = "\
+    DNPT SNPT LOGMARK SYSRQ IMQ PROTO TIMEOUT FLOWOFFLOAD IPV4OPTSSTRIP VLANPRIORITY NFULNL \
+    LSCAN LOG ULOG NFLOG MARK CONNMARK CONNSECMARK SECMARK CLASSIFY DSCP TOS TTL HL TCPMSS \
+    TCPOPTSTRIP ECN CHECKSUM TRACE TEE SET RATEEST LED IDLETIMER AUDIT HMARK ACCOUNT IPMARK \
+    STRIP";
 
 /// Returns whether a packet continues with the next rule after a target.
 #[cfg(feature = "std")]
 pub(crate) fn is_passing(name: &str) -> bool {
-    PASSING.contains(&name)
+    has_word(PASSING, name)
 }
 
 /// Returns the effect of a target; a name that is not a target is a chain.
@@ -94,7 +57,8 @@ pub(super) fn of(name: &str) -> Does {
         "DNAT" | "SNAT" | "MASQUERADE" | "REDIRECT" | "NETMAP" | "SAME" | "BALANCE" | "TPROXY"
         | "DNETMAP" | "FULLCONENAT" => Does::Decide(Action::Accept, 3),
         "RETURN" => Does::Return,
-        name if PASSING.contains(&name) => {
+        "CT" | "NOTRACK" => Does::Passes(format!("target {name} decides nothing: the packet continues")),
+        name if has_word(PASSING, name) => {
             Does::Passes(format!("target {name} decides nothing: the packet continues"))
         }
         name => match ASKING.iter().find(|(other, _)| *other == name) {

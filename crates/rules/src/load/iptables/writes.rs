@@ -62,7 +62,6 @@ pub(super) fn tos(text: &str) -> Option<Vec<TestKind>> {
 /// Returns whether an option says what its target writes.
 pub(super) fn is_of(target: &str, option: &str) -> bool {
     match target {
-        "CT" => option == "--notrack",
         "MARK" | "CONNMARK" => {
             option.starts_with("--set-")
                 || ["--and-mark", "--or-mark", "--xor-mark", "--save-mark", "--restore-mark"]
@@ -137,7 +136,6 @@ pub(super) fn of(
             let value = number(argument).filter(|_| option.ends_with("-set"));
             write(WrittenField::Number(HeaderField::Ttl), value.map(|value| (0, value)));
         }
-        "CT" => writes.push(Write::untrack()),
         _ => {}
     }
     writes

@@ -64,6 +64,19 @@ pub(super) enum Op {
 }
 
 impl Op {
+    /// Returns the operator with a sign or a name.
+    pub(super) fn of(sign: &str) -> Option<Self> {
+        Some(match sign {
+            "==" | "eq" => Self::Equal,
+            "!=" | "ne" => Self::NotEqual,
+            "<" | "lt" => Self::Less,
+            "<=" | "le" => Self::LessOrEqual,
+            ">" | "gt" => Self::Greater,
+            ">=" | "ge" => Self::GreaterOrEqual,
+            _ => return None,
+        })
+    }
+
     /// Returns whether it compares the order of values.
     pub(super) const fn is_order(self) -> bool {
         matches!(self, Self::Less | Self::LessOrEqual | Self::Greater | Self::GreaterOrEqual)
@@ -83,6 +96,19 @@ pub(super) enum Verdict {
     Return,
     Jump(String),
     Goto(String),
+}
+
+impl Verdict {
+    /// Returns the verdict that a word alone is.
+    pub(super) fn of(word: &str) -> Option<Self> {
+        Some(match word {
+            "accept" => Self::Accept,
+            "drop" => Self::Drop,
+            "return" => Self::Return,
+            "continue" => Self::Continue,
+            _ => return None,
+        })
+    }
 }
 
 /// A part of a rule.

@@ -20,23 +20,10 @@ impl Parser<'_> {
         let (family, name) = self.table_name()?;
         let table = self.table_index(&family, &name);
         match what.as_str() {
-            "chain" => {
-                let chain = self.word("the name of a chain")?;
-                self.chain(table, &chain)
-            }
-            "set" | "map" => {
-                let set = self.word("the name of a set")?;
-                self.set(table, &set)
-            }
             "element" => {
                 let set = self.word("the name of a set")?;
                 let elements = self.set_elements(0)?;
                 self.tables[table].sets.entry(set).or_default().elements.extend(elements);
-                Ok(())
-            }
-            "flowtable" | "counter" | "quota" | "limit" | "ct" | "secmark" | "synproxy" => {
-                self.tables[table].count_object();
-                self.skip_line();
                 Ok(())
             }
             "rule" => {
@@ -53,9 +40,31 @@ impl Parser<'_> {
                 rules.insert(place, rule);
                 Ok(())
             }
+            kind if self.object(table, kind)? => Ok(()),
             other => Err(self
                 .refuse(at, format!("unsupported object '{other}'; save the rules with nft list ruleset"))),
         }
+    }
+
+    /// Reads an object of a table, as a block and the command `add` declare it. Returns whether it is
+    /// one.
+    fn object(&mut self, table: usize, kind: &str) -> Result<bool, LoadError> {
+        match kind {
+            "chain" => {
+                let chain = self.word("the name of a chain")?;
+                self.chain(table, &chain)?;
+            }
+            "set" | "map" => {
+                let set = self.word("the name of a set")?;
+                self.set(table, &set)?;
+            }
+            "flowtable" | "counter" | "quota" | "limit" | "ct" | "secmark" | "synproxy" => {
+                self.tables[table].count_object();
+                self.skip_line();
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// Reads a rule that a command adds, which gets the next handle of its table.
@@ -234,27 +243,10 @@ impl Parser<'_> {
             let at = self.at();
             let word = self.word("chain, set, map or the end of the table")?;
             match word.as_str() {
-                "chain" => {
-                    let chain = self.word("the name of a chain")?;
-                    self.chain(table, &chain)?;
-                }
-                "set" | "map" => {
-                    let set = self.word("the name of a set")?;
-                    self.set(table, &set)?;
-                }
                 "define" | "redefine" | "undefine" | "include" => self.directive(at, &word)?,
-                "flags" => {
-                    while let Some(Kind::Word(flag)) = self.peek() {
-                        self.tables[table].is_dormant |= flag == "dormant";
-                        self.next += 1;
-                        self.take_sign(",");
-                    }
-                }
+                "flags" => self.tables[table].is_dormant |= self.flag_words().contains(&"dormant"),
                 "comment" => self.skip_line(),
-                "counter" | "quota" | "limit" | "flowtable" | "ct" | "secmark" | "synproxy" => {
-                    self.tables[table].count_object();
-                    self.skip_line();
-                }
+                kind if self.object(table, kind)? => {}
                 other => {
                     let text = format!("unsupported '{other}' in a table");
                     return Err(super::error(self.text, at, LoadErrorKind::Refused(text)));

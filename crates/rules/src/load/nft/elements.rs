@@ -53,7 +53,7 @@ impl Parser<'_> {
                 if rest.is_empty() {
                     verdict = self.mapped(depth)?;
                     key = Value::Word(name);
-                } else if let Some(found) = plain_verdict(&rest) {
+                } else if let Some(found) = Verdict::of(&rest) {
                     verdict = Some(found);
                     key = Value::Word(name);
                 } else if matches!(rest.as_str(), "jump" | "goto") {
@@ -115,7 +115,7 @@ impl Parser<'_> {
             self.single(depth + 1)?;
             return Ok(None);
         };
-        if let Some(verdict) = plain_verdict(word) {
+        if let Some(verdict) = Verdict::of(word) {
             self.next += 1;
             return Ok(Some(verdict));
         }
@@ -127,14 +127,4 @@ impl Parser<'_> {
         let chain = self.word("the name of a chain")?;
         Ok(Some(if word == "jump" { Verdict::Jump(chain) } else { Verdict::Goto(chain) }))
     }
-}
-
-fn plain_verdict(word: &str) -> Option<Verdict> {
-    Some(match word {
-        "accept" => Verdict::Accept,
-        "drop" => Verdict::Drop,
-        "return" => Verdict::Return,
-        "continue" => Verdict::Continue,
-        _ => return None,
-    })
 }

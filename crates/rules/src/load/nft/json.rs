@@ -202,8 +202,6 @@ fn word(json: &Json) -> Option<String> {
 fn verdict(kind: &str, body: &Json) -> Option<Verdict> {
     let target = || body.get("target").and_then(Json::as_str).map(String::from);
     Some(match kind {
-        "accept" => Verdict::Accept,
-        "drop" => Verdict::Drop,
         "reject" => {
             let text_of = |key: &str| body.get(key).and_then(Json::as_str);
             let words = text_of("type").map(|kind| match text_of("expr") {
@@ -215,12 +213,10 @@ fn verdict(kind: &str, body: &Json) -> Option<Verdict> {
                 Some(words) => reject::of_nft(&words)?,
             })
         }
-        "continue" => Verdict::Continue,
-        "return" => Verdict::Return,
         "jump" => Verdict::Jump(target()?),
         "goto" => Verdict::Goto(target()?),
         "snat" | "dnat" | "masquerade" | "redirect" => Verdict::Translate,
-        _ => return None,
+        kind => return Verdict::of(kind),
     })
 }
 
@@ -241,19 +237,13 @@ fn statement(json: &Json) -> Result<Statement, String> {
             let (left, right) =
                 body.get("left").zip(body.get("right")).ok_or("expected a match with left and right")?;
             let op = match body.get("op").and_then(Json::as_str).unwrap_or("in") {
-                "==" => Op::Equal,
-                "!=" => Op::NotEqual,
-                "<" => Op::Less,
-                "<=" => Op::LessOrEqual,
-                ">" => Op::Greater,
-                ">=" => Op::GreaterOrEqual,
                 "in" => Op::In,
                 // None of these bits is set.
                 "!" => {
                     let masked = Expr::Masked(Box::new(expr(left)?), Box::new(value(right)?));
                     return Ok(Statement::Match(masked, Op::Equal, Value::Word("0".into())));
                 }
-                other => return Err(format!("unknown comparison '{other}'")),
+                sign => Op::of(sign).ok_or_else(|| format!("unknown comparison '{sign}'"))?,
             };
             match value(right) {
                 Ok(right) => Statement::Match(expr(left)?, op, right),

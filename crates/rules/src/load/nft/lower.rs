@@ -5,9 +5,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use super::super::iptables::{dscp_class, icmp, mac};
+use super::super::iptables::{dscp_class, mac};
 use super::super::{ipset, protocol};
 use super::ast::{Expr, Op, Set, Table, Value, Verdict};
+use super::icmp::{icmp_code, icmp_types};
 use crate::firewall::{
     Conditions, ConnectionState, Contents, Families, HeaderField, InterfacePattern, Ranges, Test, TestKind,
 };
@@ -457,63 +458,6 @@ fn addresses(value: &Value, is_v6: bool) -> Option<(u128, u128)> {
         Value::Any => Some((0, if is_v6 { u128::MAX } else { 0xffff_ffff })),
         _ => None,
     }
-}
-
-fn icmp_types(value: &Value, is_v6: bool) -> Option<Ranges> {
-    // Names that nft has but iptables does not.
-    let one = |word: &str| {
-        let word = match word {
-            "nd-neighbor-solicit" => "135",
-            "nd-neighbor-advert" => "136",
-            "nd-router-solicit" => "133",
-            "nd-router-advert" => "134",
-            "nd-redirect" => "137",
-            "mld-listener-query" => "130",
-            "mld-listener-report" => "131",
-            "mld-listener-done" | "mld-listener-reduction" => "132",
-            "mld2-listener-report" => "143",
-            "ind-neighbor-solicit" => "141",
-            "ind-neighbor-advert" => "142",
-            "router-renumbering" => "138",
-            "info-reply" => "16",
-            word => word,
-        };
-        if word.contains('/') { None } else { icmp(word, is_v6) }
-    };
-    match value {
-        Value::Word(word) => one(word).or_else(|| {
-            let (low, high) = word.split_once('-')?;
-            let (low, high) = (one(low)?.hull()?.0, one(high)?.hull()?.1);
-            (low <= high).then(|| Ranges::of([(low, high)]))
-        }),
-        Value::Range(low, high) => Some(Ranges::of([(one(low)?.hull()?.0, one(high)?.hull()?.1)])),
-        _ => None,
-    }
-}
-
-fn icmp_code(word: &str, is_v6: bool) -> Option<u128> {
-    let names: &[(&str, u128)] = if is_v6 {
-        &[
-            ("no-route", 0),
-            ("admin-prohibited", 1),
-            ("addr-unreachable", 3),
-            ("port-unreachable", 4),
-            ("policy-fail", 5),
-            ("reject-route", 6),
-        ]
-    } else {
-        &[
-            ("net-unreachable", 0),
-            ("host-unreachable", 1),
-            ("prot-unreachable", 2),
-            ("port-unreachable", 3),
-            ("frag-needed", 4),
-            ("net-prohibited", 9),
-            ("host-prohibited", 10),
-            ("admin-prohibited", 13),
-        ]
-    };
-    number(word).or_else(|| names.iter().find(|(name, _)| *name == word).map(|&(_, code)| code))
 }
 
 /// What the values of a comparison of families are.

@@ -11,6 +11,7 @@ mod assign;
 mod ast;
 mod commands;
 mod elements;
+mod icmp;
 mod json;
 mod lower;
 mod statement;
@@ -21,7 +22,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, line_of};
+use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, at_line, has_word, line_of};
 use crate::firewall::{
     Chain, ChainRule, Chains, Conditions, Families, Hook, Note, Outcome, Policy, Ranges, Target, TestKind,
     Write, Writes, WrittenField,
@@ -145,7 +146,7 @@ fn policy_of(
         });
         let (mut chains, mut errors, mut passed) = lowered(text, table);
         // Errors in chains that packets do not reach do not matter.
-        let reached = reached(&chains.chains, chain);
+        let reached = chains.reached(chain);
         errors.retain(|(chain, _)| reached.contains(chain));
         if let Some(errors) = LoadErrors::of(errors.into_iter().map(|(_, error)| error).collect()) {
             return Err(errors);
@@ -228,11 +229,6 @@ fn error(text: &str, at: usize, kind: LoadErrorKind) -> LoadError {
     LoadError::new(line, content, at - start.min(at), kind)
 }
 
-fn at_line(text: &str, line: usize, message: String) -> LoadError {
-    let shown = line.checked_sub(1).and_then(|index| text.lines().nth(index)).unwrap_or("");
-    LoadError::new(line.max(1), shown, 0, LoadErrorKind::Refused(message))
-}
-
 /// Returns the chains that packets enter: table, chain, priority.
 fn entered(tables: &[Table], options: &Options<'_>) -> Vec<(usize, usize, i64)> {
     let mut by_name = Vec::new();
@@ -310,7 +306,7 @@ fn tracks(table: &Table) -> bool {
     // What is not a header may be a property of connections.
     let one = |expr: &Expr| match expr {
         Expr::Ct(_) => true,
-        Expr::Payload(header, _) => !statement::HEADERS.contains(&header.as_str()),
+        Expr::Payload(header, _) => !has_word(statement::HEADERS, header),
         _ => false,
     };
     let asks = |expr: &Expr| match expr {
@@ -470,24 +466,6 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
         None => String::from("has no verdict, so it only counts"),
     });
     Ok((all, note))
-}
-
-/// Returns the chains that a chain reaches, itself first.
-fn reached(chains: &[Chain], start: usize) -> Vec<usize> {
-    let mut reached = Vec::from([start]);
-    let mut next = 0;
-    while let Some(&chain) = reached.get(next) {
-        next += 1;
-        for rule in &chains[chain].rules {
-            let (Target::Jump(name) | Target::Goto(name)) = &rule.target else { continue };
-            if let Some(to) =
-                chains.iter().position(|chain| chain.name == *name).filter(|to| !reached.contains(to))
-            {
-                reached.push(to);
-            }
-        }
-    }
-    reached
 }
 
 #[cfg(test)]

@@ -4,72 +4,29 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::super::{LoadError, LoadErrorKind, reject};
+use super::super::{LoadError, LoadErrorKind, has_word, reject};
 use super::ast::{Expr, Op, Rule, Statement, Value, Verdict, from_iptables};
 use super::text::Parser;
 use super::tokens::Kind;
 use crate::rule::decimal;
 
 /// Keys of `meta` that may occur without that word.
-const META: [&str; 22] = [
-    "iifgroup",
-    "oifgroup",
-    "cgroup",
-    "iif",
-    "iifname",
-    "iiftype",
-    "oif",
-    "oifname",
-    "oiftype",
-    "mark",
-    "skuid",
-    "skgid",
-    "rtclassid",
-    "ibriport",
-    "obriport",
-    "ibrname",
-    "obrname",
-    "pkttype",
-    "cpu",
-    "hour",
-    "day",
-    "time",
-];
+const META: &str = "\
+    iifgroup oifgroup cgroup iif iifname iiftype oif oifname oiftype mark skuid skgid \
+    rtclassid ibriport obriport ibrname obrname pkttype cpu hour day time";
 
 /// Headers whose fields can be compared.
-pub(super) const HEADERS: [&str; 32] = [
-    "ip", "ip6", "tcp", "udp", "udplite", "sctp", "dccp", "th", "icmp", "icmpv6", "igmp", "ether", "vlan",
-    "arp", "ah", "esp", "comp", "frag", "rt", "rt0", "rt2", "rt4", "srh", "mh", "hbh", "dst", "exthdr",
-    "gre", "gretap", "vxlan", "geneve", "tunnel",
-];
+pub(super) const HEADERS: &str = "\
+    ip ip6 tcp udp udplite sctp dccp th icmp icmpv6 igmp ether vlan arp ah esp comp frag rt \
+    rt0 rt2 rt4 srh mh hbh dst exthdr gre gretap vxlan geneve tunnel";
 
 /// Tunnel headers, whose fields may belong to the inner headers.
-const TUNNELS: [&str; 4] = ["gre", "gretap", "vxlan", "geneve"];
+const TUNNELS: &str = "gre gretap vxlan geneve";
 
 /// Words that begin a statement; unknown text ends before them.
-const STARTS: [&str; 21] = [
-    "vmap",
-    "accept",
-    "drop",
-    "reject",
-    "return",
-    "continue",
-    "jump",
-    "goto",
-    "queue",
-    "counter",
-    "log",
-    "comment",
-    "limit",
-    "quota",
-    "masquerade",
-    "snat",
-    "dnat",
-    "redirect",
-    "notrack",
-    "meta",
-    "ct",
-];
+const STARTS: &str = "\
+    vmap accept drop reject return continue jump goto queue counter log comment limit quota \
+    masquerade snat dnat redirect notrack meta ct";
 
 /// Maximum nesting of braces and parentheses.
 pub(super) const DEPTH_MAX: usize = 16;
@@ -114,7 +71,7 @@ impl Parser<'_> {
         };
         let word = word.as_str();
         let following = self.tokens.get(self.next + 1).map(|token| &token.kind);
-        if META.contains(&word) || HEADERS.contains(&word) || matches!(word, "meta" | "ct") {
+        if has_word(META, word) || has_word(HEADERS, word) || matches!(word, "meta" | "ct") {
             return self.comparison();
         }
         if matches!(
@@ -128,11 +85,10 @@ impl Parser<'_> {
             return from_iptables(name).map_err(|message| self.refuse(at, message));
         }
         self.next += 1;
+        if let Some(verdict) = Verdict::of(word) {
+            return Ok(Statement::Verdict(verdict));
+        }
         Ok(match word {
-            "accept" => Statement::Verdict(Verdict::Accept),
-            "drop" => Statement::Verdict(Verdict::Drop),
-            "return" => Statement::Verdict(Verdict::Return),
-            "continue" => Statement::Verdict(Verdict::Continue),
             "jump" => Statement::Verdict(Verdict::Jump(self.target()?)),
             "goto" => Statement::Verdict(Verdict::Goto(self.target()?)),
             "reject" => {
@@ -275,19 +231,19 @@ impl Parser<'_> {
     /// end where a field begins that no sign joins to them.
     fn skipped(&mut self, is_arguments: bool) -> String {
         /// Words that join values.
-        const JOINS: [&str; 7] = ["and", "or", "xor", "lshift", "rshift", "map", "to"];
+        const JOINS: &str = "and or xor lshift rshift map to";
         let mut text = String::new();
         let (mut depth, mut is_first) = (0_usize, true);
         let mut is_joined = true;
         while let Some(token) = self.tokens.get(self.next) {
             match &token.kind {
                 Kind::Newline | Kind::Sign(";" | "}") if depth == 0 => break,
-                Kind::Word(word) if depth == 0 && !is_first && STARTS.contains(&word.as_str()) => break,
+                Kind::Word(word) if depth == 0 && !is_first && has_word(STARTS, word) => break,
                 Kind::Word(word)
                     if is_arguments
                         && depth == 0
                         && !is_joined
-                        && (HEADERS.contains(&word.as_str()) || META.contains(&word.as_str())) =>
+                        && (has_word(HEADERS, word) || has_word(META, word)) =>
                 {
                     break;
                 }
@@ -298,7 +254,7 @@ impl Parser<'_> {
             is_joined = match &token.kind {
                 Kind::Word(word) => {
                     let word = word.as_str();
-                    JOINS.contains(&word) || HEADERS.contains(&word) || matches!(word, "meta" | "ct")
+                    has_word(JOINS, word) || has_word(HEADERS, word) || matches!(word, "meta" | "ct")
                 }
                 Kind::Sign(sign) => !matches!(*sign, "}" | ")"),
                 Kind::Text(_) | Kind::Newline => false,
@@ -334,7 +290,7 @@ impl Parser<'_> {
                 }
                 Ok(Expr::Ct(key))
             }
-            word if META.contains(&word) => Ok(Expr::Meta(word.into())),
+            word if has_word(META, word) => Ok(Expr::Meta(word.into())),
             "exthdr" => Ok(Expr::Payload("exthdr".into(), self.word("an extension header")?)),
             word => {
                 let mut field = self.word("a field of a header")?;
@@ -344,7 +300,7 @@ impl Parser<'_> {
                 if field == "option" || word == "sctp" && field == "chunk" {
                     field = format!("{field} {}", self.unknown_field());
                 }
-                if TUNNELS.contains(&word) && HEADERS.contains(&field.as_str()) {
+                if has_word(TUNNELS, word) && has_word(HEADERS, &field) {
                     field = format!("{field} {}", self.word("a field of a header")?);
                 }
                 Ok(Expr::Payload(word.into(), field))
@@ -355,34 +311,12 @@ impl Parser<'_> {
     /// Skips the name of an option or a chunk, and of its field if there is one.
     fn unknown_field(&mut self) -> String {
         /// Fields of options and chunks.
-        const FIELDS: [&str; 23] = [
-            "size",
-            "left",
-            "right",
-            "count",
-            "length",
-            "kind",
-            "tsval",
-            "tsecr",
-            "type",
-            "ptr",
-            "value",
-            "addr",
-            "subtype",
-            "flags",
-            "init-tag",
-            "a-rwnd",
-            "num-outbound-streams",
-            "num-inbound-streams",
-            "initial-tsn",
-            "tsn",
-            "stream",
-            "ssn",
-            "ppid",
-        ];
+        const FIELDS: &str = "\
+    size left right count length kind tsval tsecr type ptr value addr subtype flags init-tag \
+    a-rwnd num-outbound-streams num-inbound-streams initial-tsn tsn stream ssn ppid";
         let mut words = Vec::new();
         while let Some(Kind::Word(word)) = self.peek() {
-            if words.len() == 2 || words.len() == 1 && !FIELDS.contains(&word.as_str()) {
+            if words.len() == 2 || words.len() == 1 && !has_word(FIELDS, word) {
                 break;
             }
             words.push(word.clone());
@@ -433,23 +367,11 @@ impl Parser<'_> {
             return Ok(Statement::Match(expr, Op::Equal, Value::Word("0".into())));
         }
         let op = match self.peek() {
-            Some(Kind::Sign("==")) => Op::Equal,
-            Some(Kind::Sign("!=")) => Op::NotEqual,
-            Some(Kind::Sign("<")) => Op::Less,
-            Some(Kind::Sign("<=")) => Op::LessOrEqual,
-            Some(Kind::Sign(">")) => Op::Greater,
-            Some(Kind::Sign(">=")) => Op::GreaterOrEqual,
-            Some(Kind::Word(word)) => match word.as_str() {
-                "eq" => Op::Equal,
-                "ne" => Op::NotEqual,
-                "lt" => Op::Less,
-                "le" => Op::LessOrEqual,
-                "gt" => Op::Greater,
-                "ge" => Op::GreaterOrEqual,
-                _ => Op::In,
-            },
-            _ => Op::In,
+            Some(Kind::Sign(sign)) => Op::of(sign),
+            Some(Kind::Word(word)) => Op::of(word),
+            _ => None,
         };
+        let op = op.unwrap_or(Op::In);
         if op != Op::In {
             self.next += 1;
         }

@@ -170,6 +170,17 @@ impl<'a> Parser<'a> {
         })
     }
 
+    /// Reads the names of flags.
+    pub(super) fn flag_words(&mut self) -> Vec<&'a str> {
+        let mut flags = Vec::new();
+        while let Some(Kind::Word(flag)) = self.peek() {
+            flags.push(flag.as_str());
+            self.next += 1;
+            self.take_sign(",");
+        }
+        flags
+    }
+
     pub(super) fn set(&mut self, table: usize, name: &str) -> Result<(), LoadError> {
         let mut set = Set::default();
         self.tables[table].count_object();
@@ -191,11 +202,8 @@ impl<'a> Parser<'a> {
                     set.elements.extend(self.set_elements(0)?);
                 }
                 "flags" => {
-                    while let Some(Kind::Word(flag)) = self.peek() {
-                        set.is_dynamic |= flag == "dynamic" || flag == "timeout";
-                        self.next += 1;
-                        self.take_sign(",");
-                    }
+                    let flags = self.flag_words();
+                    set.is_dynamic |= flags.contains(&"dynamic") || flags.contains(&"timeout");
                 }
                 // Attributes that do not change which elements there are.
                 "type" | "typeof" | "timeout" | "gc-interval" | "size" | "policy" | "auto-merge"
