@@ -15,10 +15,10 @@
 //! kernel's helpers for FTP and similar protocols have no counterpart here. An error about any
 //! other packet is INVALID. See [`Connection::take_view`].
 //!
-//! Unlike the kernel, the tracker does not compare sequence numbers, tags or checksums, and a connection
-//! times out only with its flow.
+//! Unlike the kernel, the tracker does not compare sequence numbers, tags or checksums, and a
+//! connection times out only with its flow.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use flowloom_flow_key::{Direction, FlowKey};
 use flowloom_packet::PacketView;
@@ -167,8 +167,8 @@ impl Connection {
 /// The connections of packets that no engine keeps in flows.
 #[derive(Clone, Debug)]
 pub struct Connections {
-    all: HashMap<FlowKey, Connection>,
-    connections_max: usize,
+    all: BTreeMap<FlowKey, Connection>,
+    count_max: usize,
     /// The last packet of a connection, and its state.
     last: Option<(FlowKey, Option<ConnectionState>)>,
     is_lost: bool,
@@ -184,8 +184,8 @@ impl Connections {
     /// assert_eq!(Connections::new(1 << 20).count(), 0);
     /// ```
     #[must_use]
-    pub fn new(connections_max: usize) -> Self {
-        Self { all: HashMap::new(), connections_max, last: None, is_lost: false }
+    pub fn new(count_max: usize) -> Self {
+        Self { all: BTreeMap::new(), count_max, last: None, is_lost: false }
     }
 
     /// Returns the number of connections.
@@ -216,7 +216,7 @@ impl Connections {
             // An ICMP error opens no connection.
             return self.all.get(&key).copied().unwrap_or_default().take_view(view, packet);
         }
-        if self.all.len() >= self.connections_max && !self.all.contains_key(&key) {
+        if self.all.len() >= self.count_max && !self.all.contains_key(&key) {
             return None;
         }
         let state = self.all.entry(key).or_default().take_view(view, packet);

@@ -139,7 +139,7 @@ fn extensions_of_v6(view: &PacketView<'_>) -> Extensions {
                 Some(8)
             }
             Some(AUTHENTICATION) => {
-                found.authentication = found.authentication.or(Some(offset as u32));
+                found.authentication = found.authentication.or(u32::try_from(offset).ok());
                 units(4, 2)
             }
             Some(0 | 43 | 60 | 135 | 139 | 140) => units(8, 1),

@@ -218,8 +218,8 @@ impl WordTest {
                 return Err(Truth::No);
             }
             let at = usize::try_from(at).unwrap_or(usize::MAX);
-            let bytes = (at..at.saturating_add(4)).map(|at| packet.byte(at));
-            let word = bytes.fold(Some(0_u32), |word, byte| Some(word? << 8 | u32::from(byte?)));
+            let mut bytes = at..at.saturating_add(4);
+            let word = bytes.try_fold(0, |word: u32, at| Some(word << 8 | u32::from(packet.byte(at)?)));
             word.ok_or(Truth::Maybe)
         };
         let value = || {

@@ -38,18 +38,12 @@ pub(super) fn run(arguments: &Explain, common: &Common) -> Result<Status, Failur
             packet.state = arguments.state.or(packet.state);
             explain(&file, arguments, &packet, common)
         }
-        _ => {
-            let mut packet = described(arguments)?;
-            if file.policy.untracks(&packet) == Truth::Yes {
-                packet.state = packet.state.or(Some(ConnectionState::Untracked));
-            }
-            explain(&file, arguments, &packet, common)
-        }
+        _ => explain(&file, arguments, &described(&file, arguments)?, common),
     }
 }
 
 /// Returns the packet that the options describe.
-fn described(arguments: &Explain) -> Result<Packet<'_>, Failure> {
+fn described<'a>(file: &RuleFile, arguments: &'a Explain) -> Result<Packet<'a>, Failure> {
     let (Some(source), Some(destination), Some(protocol)) =
         (arguments.source, arguments.destination, arguments.protocol)
     else {
@@ -79,6 +73,9 @@ fn described(arguments: &Explain) -> Result<Packet<'_>, Failure> {
     packet.input = arguments.input.as_deref();
     packet.output = arguments.output.as_deref();
     packet.length = arguments.length;
+    if file.policy.untracks(&packet) == Truth::Yes {
+        packet.state = packet.state.or(Some(ConnectionState::Untracked));
+    }
     Ok(packet)
 }
 

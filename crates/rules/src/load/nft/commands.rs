@@ -46,8 +46,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads an object of a table, as a block and the command `add` declare it. Returns whether it is
-    /// one.
+    /// Reads an object of a table, as a block and the command `add` declare it. Returns whether it
+    /// is one.
     fn object(&mut self, table: usize, kind: &str) -> Result<bool, LoadError> {
         match kind {
             "chain" => {

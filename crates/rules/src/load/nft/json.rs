@@ -306,16 +306,13 @@ fn expr(json: &Json) -> Result<Expr, String> {
     let Some((kind, body)) = entry(json) else { return Err("expected a field on the left".into()) };
     let text_of = |key: &str| body.get(key).and_then(Json::as_str).map(String::from);
     Ok(match kind {
-        "payload" => match (text_of("protocol"), text_of("field")) {
-            (Some(header), Some(field)) => Expr::Payload(header, field),
-            _ => {
-                let number = |key: &str| body.get(key).and_then(Json::as_u64)?.try_into().ok();
-                match (text_of("base"), number("offset"), number("len")) {
-                    (Some(base), Some(at), Some(count)) => Expr::Raw(base, at, count),
-                    _ => Expr::Other(format!("payload {body}")),
-                }
-            }
-        },
+        "payload" => {
+            let number = |key: &str| body.get(key).and_then(Json::as_u64)?.try_into().ok();
+            let named = text_of("protocol").zip(text_of("field"));
+            let raw = || Some(Expr::Raw(text_of("base")?, number("offset")?, number("len")?));
+            let found = named.map(|(header, field)| Expr::Payload(header, field)).or_else(raw);
+            found.unwrap_or_else(|| Expr::Other(format!("payload {body}")))
+        }
         "meta" => Expr::Meta(text_of("key").ok_or("expected a key of meta")?),
         "ct" => {
             let key = text_of("key").ok_or("expected a key of ct")?;

@@ -288,12 +288,13 @@ fn write_before(tables: &[Table], entered: &[(usize, usize, i64)], writes: &mut 
         };
         for statement in chain.rules.iter().flat_map(|rule| &rule.statements) {
             match statement {
-                Statement::Set(expr, words) => match assign::write(expr, words) {
-                    Ok(Some(Write { field: field @ WrittenField::Number(_), .. })) => {
-                        writes.add_unknown(field)
+                Statement::Set(expr, words) => {
+                    let write = assign::write(expr, words).ok().flatten();
+                    let field = write.map(|write| write.field);
+                    if let Some(field @ WrittenField::Number(_)) = field {
+                        writes.add_unknown(field);
                     }
-                    _ => {}
-                },
+                }
                 Statement::Untrack(_) if is_late => writes.add_untracked(),
                 _ => {}
             }
