@@ -35,6 +35,7 @@ pub(super) struct Connection {
 
 /// Generates the frames of a capture.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent properties of the frames")]
 pub(super) struct Frames<'a> {
     pub(super) draw: &'a mut Draw,
     families: &'static [Family],
@@ -43,8 +44,8 @@ pub(super) struct Frames<'a> {
     /// Whether later fragments are sent. The iptables of nf_tables reads their payload for ports,
     /// which its files do not show.
     has_later: bool,
-    /// Authentication headers of IPv6 are sent. The iptables of nf_tables does not look behind them,
-    /// which its files do not show.
+    /// Authentication headers of IPv6 are sent. The iptables of nf_tables does not look behind
+    /// them, which its files do not show.
     pub(super) signs_v6: bool,
     is_iptables: bool,
     connections: Vec<Connection>,

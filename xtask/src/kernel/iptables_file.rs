@@ -92,7 +92,11 @@ pub(super) fn text(draw: &mut Draw, family: Family, features: Features) -> Strin
         let name = if chain == 0 { String::from("FORWARD") } else { format!("chain-{}", chain - 1) };
         for number in 0..3 + draw.below(if chain == 0 { 14 } else { 6 }) {
             let conditions = conditions(draw, family, features);
-            let target = target(draw, features, chain..chains, number);
+            let mut target = target(draw, features, chain..chains, number);
+            // Whether such a rule writes is unknown.
+            if target.contains("MARK") && ["recent", "limit"].iter().any(|name| conditions.contains(name)) {
+                target.clear();
+            }
             let _ = writeln!(text, "-A {name}{conditions}{target}");
         }
     }
@@ -105,7 +109,7 @@ fn untracking(draw: &mut Draw, family: Family, features: Features, text: &mut St
     let features = Features { state: false, output: false, writes: false, ..features }.convertible();
     text.push_str("*raw\n:PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n:early - [0:0]\n");
     for chain in ["PREROUTING", "early"] {
-        for _ in 0..1 + draw.below(3) {
+        for _ in 0..=draw.below(3) {
             let mut conditions = conditions(draw, family, features);
             // Connection tracking puts fragments together.
             conditions = conditions.replace(" ! -f", "").replace(" -f", "");

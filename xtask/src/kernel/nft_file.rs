@@ -77,7 +77,7 @@ pub(super) fn text(draw: &mut Draw, features: Features) -> String {
     if uses.notrack {
         let priority = draw.pick(&["raw", "-250", "-299"]);
         let _ = writeln!(text, "\tchain early {{\n\t\ttype filter hook prerouting priority {priority};");
-        for _ in 0..1 + draw.below(3) {
+        for _ in 0..=draw.below(3) {
             let uses = Uses { state: false, writes: false, ..uses };
             let mut conditions = conditions(draw, uses);
             conditions.retain(|part| !part.contains("oifname"));

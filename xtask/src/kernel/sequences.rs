@@ -76,8 +76,8 @@ impl Frames<'_> {
     }
 
     /// Returns the frame of a step: a word, and `>` or `<` for its direction. An error is about a
-    /// packet in that direction: `e` and `E` go to its sender, `w` to another host, and `u` is about
-    /// a connection that sends nothing.
+    /// packet in that direction: `e` and `E` go to its sender, `w` to another host, and `u` is
+    /// about a connection that sends nothing.
     fn step(&mut self, connection: &mut Connection, step: &str) -> Vec<u8> {
         let is_reply = step.ends_with('<');
         let word = step.trim_end_matches(['<', '>']);
