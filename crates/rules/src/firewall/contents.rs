@@ -132,6 +132,11 @@ impl Contents {
         }
     }
 
+    /// Returns whether it may ask for bytes of the network header.
+    pub(super) fn reads_network_header(&self) -> bool {
+        !matches!(&self.asked, Asked::Bits(bits) if bits.is_transport)
+    }
+
     /// Asks for the bytes of datagrams, because connections are tracked, which puts fragments
     /// together. It is then unknown for a fragment.
     #[must_use]

@@ -13,7 +13,7 @@ use crate::rule::decimal;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PayloadBits {
     /// Offsets are from the transport header instead of the network header.
-    is_transport: bool,
+    pub(super) is_transport: bool,
     /// The first bit.
     at: u32,
     count: u32,

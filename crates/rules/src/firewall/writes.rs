@@ -155,7 +155,8 @@ pub(super) fn after(conditions: &Conditions, writes: &[Written], callers: &Condi
         }
         let mut alternatives = Vec::new();
         let has_other_header = writes.iter().any(|w| matches!(w.write.field, WrittenField::Number(_)));
-        if matches!(test.kind, TestKind::Contents(_)) && has_other_header {
+        if matches!(&test.kind, TestKind::Contents(read) if read.reads_network_header()) && has_other_header
+        {
             kept.ask(TestKind::Unknowable(alloc::format!("{test}, of a packet that rules write")));
             continue;
         }

@@ -6,7 +6,7 @@ use flowloom_classifier::analysis::Oddity;
 use flowloom_classifier::{Action, FiveTuple};
 use flowloom_flow_key::protocol::{TCP, UDP};
 use flowloom_rules::firewall::{
-    Assume, CompareDefaults, ConnectionState, Families, Fragment, Packet, Policy, Truth,
+    Assume, CompareDefaults, ConnectionState, Families, Fragment, NetworkBytes, Packet, Policy, Truth,
 };
 use flowloom_rules::load::{Form, LoadErrors, LoadLimits, LoadOptions, load, toml};
 use flowloom_rules::write;
@@ -501,6 +501,18 @@ fn the_first_difference_is_a_whole_packet() {
     for difference in &found.differences {
         let packet = difference.witness.packet();
         assert_ne!(accepts(&one, &packet), accepts(&two, &packet), "{packet:?}");
+    }
+}
+
+#[test]
+fn bytes_of_the_transport_header_stay_when_a_rule_writes_another() {
+    for (asked, open) in [("@th,16,16 22", false), ("@nh,72,8 6", true)] {
+        let policy = nft("drop", &format!("ip ttl set 9\n {asked} ct state new accept\n drop"));
+        let mut packet = to_port(22, TCP);
+        packet.state = Some(ConnectionState::New);
+        let captured: &[u8] = &[0; 40];
+        packet.network = Some(NetworkBytes { captured, length: 40, transport: 20, is_forwarded: false });
+        assert_eq!(is_open(&policy, &packet), open, "{asked}");
     }
 }
 
