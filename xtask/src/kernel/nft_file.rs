@@ -286,7 +286,8 @@ fn conditions(draw: &mut Draw, uses: Uses) -> Vec<String> {
     // 0 is IPv4, 1 is IPv6, and any other value means both.
     let family = draw.below(5);
     if draw.percent(8) {
-        parts.push(String::from(draw.pick(&RAW)));
+        // The network header is unknown where rules write it.
+        parts.push(String::from(draw.pick(if uses.writes { &RAW[10..] } else { &RAW })));
     } else if draw.percent(30) {
         parts.push(number(draw, family, uses));
     } else if draw.percent(12) {
