@@ -26,7 +26,7 @@ use crate::hash::fold::{fold, split_mix};
 /// ```
 #[derive(Clone)]
 pub struct KeyedState {
-    secrets: [u64; 4],
+    secrets: [u64; 3],
 }
 
 impl core::fmt::Debug for KeyedState {
@@ -70,7 +70,7 @@ impl BuildHasher for KeyedState {
 
     #[inline]
     fn build_hasher(&self) -> KeyedHasher {
-        KeyedHasher { mixed: self.secrets[3], held: 0, held_bits: 0, secrets: self.secrets }
+        KeyedHasher { mixed: 0, held: 0, held_bits: 0, secrets: self.secrets }
     }
 }
 
@@ -80,7 +80,7 @@ pub struct KeyedHasher {
     mixed: u64,
     held: u128,
     held_bits: u32,
-    secrets: [u64; 4],
+    secrets: [u64; 3],
 }
 
 impl core::fmt::Debug for KeyedHasher {
@@ -159,7 +159,7 @@ impl Hasher for KeyedHasher {
     #[inline(always)]
     fn finish(&self) -> u64 {
         let (low, high) = (self.held as u64, (self.held >> 64) as u64);
-        let [s0, _, s2, _] = self.secrets;
+        let [s0, _, s2] = self.secrets;
         // The last product uses a separate secret for each number of bits, so that a key differs
         // from the same key with more bits appended.
         let last = s2.rotate_left(self.held_bits / 8);
