@@ -22,10 +22,8 @@ use core::slice;
 
 use crate::prefetch::LINE_BYTES;
 
-mod buckets;
 mod slots;
 
-pub use buckets::{Bucket, Buckets};
 pub use slots::{Generation, SlotArray, SlotView, SlotWalkMut};
 
 /// Size of a huge page in bytes: the common size on supported machines.

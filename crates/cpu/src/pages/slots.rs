@@ -65,7 +65,7 @@ impl Generation {
 
 /// A cell that may contain a value.
 #[repr(C, align(64))]
-pub(super) struct Cell<T> {
+struct Cell<T> {
     /// Odd while `value` is initialised.
     generation: u32,
     tag: u32,
@@ -80,7 +80,7 @@ impl<T> Cell<T> {
 
     /// Returns the value of an occupied cell, with its generation.
     #[inline(always)]
-    pub(super) fn tenant(&self) -> Option<(Generation, &T)> {
+    fn tenant(&self) -> Option<(Generation, &T)> {
         let generation = Generation::new(self.generation)?;
         // SAFETY: the generation is odd, so the cell is occupied and therefore initialised.
         Some((generation, unsafe { self.value.assume_init_ref() }))
@@ -370,11 +370,6 @@ impl<T> Clone for SlotView<'_, T> {
 impl<T> Copy for SlotView<'_, T> {}
 
 impl<'a, T> SlotView<'a, T> {
-    #[inline(always)]
-    pub(super) fn cells(self) -> &'a [Cell<T>] {
-        self.0
-    }
-
     /// Returns the value of an occupied cell, with its generation.
     #[inline(always)]
     pub fn get_live(self, index: u32) -> Option<(Generation, &'a T)> {

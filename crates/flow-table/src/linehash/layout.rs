@@ -60,14 +60,6 @@ impl Place {
         Self { home: hash.bucket(lines), signature: Self::signature_of(hash) }
     }
 
-    /// Returns the part of a hash that selects the line and the favourite lane, as a fraction of
-    /// 2³².
-    #[inline(always)]
-    #[must_use]
-    pub const fn fraction_of(hash: TableHash) -> u32 {
-        (hash.bits() >> 32) as u32
-    }
-
     /// Returns the offset of a byte in a hash's line, in bytes from the first line; any byte of the
     /// line serves for a prefetch.
     #[inline(always)]

@@ -1,7 +1,6 @@
 //! [`LineHash`]: find, add, delete.
 
 use core::fmt;
-use core::num::NonZeroU32;
 
 use flowloom_cpu::features::Isa;
 use flowloom_cpu::pages::LineArray;
@@ -20,7 +19,6 @@ use crate::error::{BuildError, check_size};
 use crate::indexed::Indexed;
 use crate::probe::Probe;
 use crate::state::States;
-use crate::state::slab::lowest_if;
 use crate::table::{FlowId, FullReason, TableKey};
 use flowloom_flow_key::TableHash;
 
@@ -265,18 +263,29 @@ impl<K: TableKey, V> LineHash<K, V> {
     #[inline(always)]
     pub(super) fn look_at_home(&self, key: &K, hash: TableHash) -> AtHome<'_, V> {
         let Some(lanes) = self.backend.plain() else { return AtHome::Unsure };
-        let Some(homes) = self.states.homes(&self.lines, self.line_states) else { return AtHome::Unsure };
-        homes.prefetch_cell(Place::fraction_of(hash));
-        let home = homes.at(Place::fraction_of(hash));
-        if let Some(matching) = NonZeroU32::new(lanes.equal_lanes(home.line(), Place::signature_of(hash))) {
-            match lowest_if(home, matching, key) {
+        self.prefetch_favourite(hash);
+        let Place { home, signature } = self.place_of_hash(hash);
+        let Some(line) = self.lines.get(home as usize) else { return AtHome::Nowhere };
+        let matching = lanes.equal_lanes(line, signature);
+        if matching != 0 {
+            let slot = home * self.line_states + matching.trailing_zeros();
+            match self.states.tenants().verify_value(slot, key) {
                 Some((id, value)) => AtHome::Found(id, value),
                 None => AtHome::Unsure,
             }
-        } else if home.line().may_be_elsewhere(hash) {
+        } else if line.may_be_elsewhere(hash) {
             AtHome::Unsure
         } else {
             AtHome::Nowhere
+        }
+    }
+
+    /// Returns the flow of a key if its home line has it.
+    #[inline(always)]
+    pub(crate) fn find_at_home(&self, key: &K, hash: TableHash) -> Option<FlowId> {
+        match self.look_at_home(key, hash) {
+            AtHome::Found(id, _) => Some(id),
+            AtHome::Nowhere | AtHome::Unsure => None,
         }
     }
 

@@ -269,13 +269,15 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
     #[inline(always)]
     pub fn get_or_insert_with(&mut self, key: K, make: impl FnOnce() -> V) -> Result<&mut V, Full> {
         let hash = self.hash(&key);
-        match self.table.find_in_newest(&key, hash) {
+        match self.table.find_at_home(&key, hash) {
             Some(id) => Ok(self.table.newest_seen(id, self.now).expect("its flow was just found")),
             None => self.get_or_insert_elsewhere(key, hash, make),
         }
     }
 
-    /// Does the same for a key that is not in the newest segment.
+    /// Does the same for a key that is not in its home line.
+    ///
+    /// The key is passed by value, so that the caller keeps its own copy in registers.
     #[inline(never)]
     fn get_or_insert_elsewhere(
         &mut self,
@@ -284,7 +286,7 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         make: impl FnOnce() -> V,
     ) -> Result<&mut V, Full> {
         let Self { table, now, .. } = self;
-        match table.lookup_older(&key, hash) {
+        match table.lookup(&key, hash) {
             Some(id) => Ok(OccupiedEntry { table, id, now: *now }.into_mut()),
             None => VacantEntry { table, key, hash, now: *now, class: TimeoutClass(0) }.insert_with(make),
         }

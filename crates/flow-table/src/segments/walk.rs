@@ -36,10 +36,11 @@ where
         self.lookup_touch(key, hash, now).map(|(_, value, _)| value)
     }
 
-    /// Returns the flow of a key in the newest segment, by its id within that segment.
+    /// Returns the flow of a key in its home line of the newest segment, by its id within that
+    /// segment.
     #[inline(always)]
-    pub(crate) fn find_in_newest(&self, key: &K, hash: TableHash) -> Option<FlowId> {
-        self.newest.table.find(key, hash)
+    pub(crate) fn find_at_home(&self, key: &K, hash: TableHash) -> Option<FlowId> {
+        self.newest.table.find_at_home(key, hash)
     }
 
     /// Returns the value of a flow that has this id within the newest segment, mutably, and records

@@ -12,10 +12,8 @@
 //! With a [`FlowKey`](flowloom_flow_key::FlowKey), the fields that a packet needs before its value
 //! (identity, time, key) are one cache line; a small value adds a neighbouring line.
 
-use core::num::NonZeroU32;
-
 use flowloom_cpu::pages::{
-    AllocError, Bucket, Buckets, Generation, HugePages, PageReport, SlotArray, SlotView, SlotWalkMut,
+    AllocError, Generation, HugePages, PageReport, SlotArray, SlotView, SlotWalkMut,
 };
 
 use crate::evict::Candidate;
@@ -135,20 +133,6 @@ impl<'a, K, V> TenantsMut<'a, K, V> {
     }
 }
 
-/// A read-only view of the lines of an index and the states of their flows.
-pub(crate) type Homes<'a, L, K, V> = Buckets<'a, L, State<K, V>>;
-
-/// Returns the tenant of the lowest of these lanes' states, with its value, if it has this key.
-#[inline(always)]
-pub(crate) fn lowest_if<'a, L, K: Eq, V>(
-    home: Bucket<'a, L, State<K, V>>,
-    lanes: NonZeroU32,
-    key: &K,
-) -> Option<(FlowId, &'a V)> {
-    let (slot, generation, state) = home.lowest(lanes)?;
-    if state.key == *key { Some((FlowId::of(slot, generation), &state.value)) } else { None }
-}
-
 /// Records that a flow was removed, and returns its value.
 #[inline(always)]
 fn part_from<K, V>(state: State<K, V>, slot: u32, wheel: &mut Wheel, went: &mut u64) -> (K, V) {
@@ -221,17 +205,6 @@ impl<K: Copy, V> States<K, V> {
     #[inline(always)]
     pub(crate) fn tenants(&self) -> Tenants<'_, K, V> {
         Tenants(self.slots.view())
-    }
-
-    /// Returns a view of the lines, and of their states from the first on; `None` if the last line
-    /// has fewer than 32 states.
-    #[inline(always)]
-    pub(crate) fn homes<'a, L>(
-        &'a self,
-        lines: &'a [L],
-        states_per_line: u32,
-    ) -> Option<Homes<'a, L, K, V>> {
-        Buckets::new(lines, self.slots.view(), states_per_line)
     }
 
     /// Returns whether a slot has a tenant.
