@@ -39,7 +39,9 @@ fn of_manifest(package: &toml::Table) -> Vec<&'static str> {
         package.get(field).and_then(Value::as_array).is_some_and(|list| (1..=5).contains(&list.len()))
     };
     let texts = texts.into_iter().filter(|field| !has_text(field));
-    texts.chain(lists.into_iter().filter(|field| !has_list(field))).collect()
+    let rest = lists.into_iter().filter(|field| !has_list(field));
+    let docs = package.get("metadata").and_then(|metadata| metadata.get("docs")?.get("rs"));
+    texts.chain(rest).chain(docs.is_none().then_some("metadata.docs.rs")).collect()
 }
 
 fn bytes_below(folder: &Path) -> Result<u64> {
@@ -101,10 +103,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manifest_without_keywords_lacks_them() {
+    fn what_a_manifest_lacks_is_named() {
         let manifest = "description = 'd'\nlicense = 'MIT'\nreadme = 'README.md'\nrust-version = '1'\n\
-                        documentation = 'x'\ncategories = ['a']\nkeywords = []\n";
+                        documentation = 'x'\ncategories = ['a']\nkeywords = []\n[metadata.docs.rs]\n";
         assert_eq!(of_manifest(&manifest.parse().unwrap()), ["keywords"]);
+        let manifest = manifest.replace("[metadata.docs.rs]", "").replace("[]", "['k']");
+        assert_eq!(of_manifest(&manifest.parse().unwrap()), ["metadata.docs.rs"]);
     }
 
     #[test]

@@ -22,6 +22,11 @@ pub(super) fn run(root: &Path) -> Result<()> {
         is_dated(&changelog, version),
         "CHANGELOG.md has no line `## {version} (YEAR-MONTH-DAY)`: describe the version, and date it"
     );
+    let manifest: toml::Table = std::fs::read_to_string(root.join("Cargo.toml"))?.parse()?;
+    ensure!(
+        has_repository(&manifest),
+        "workspace.package.repository in Cargo.toml is no https address: registries and docs.rs link to it"
+    );
     ensure!(crate::run(crate::Task::Ci, root)? == ExitCode::SUCCESS, "CI fails");
     let mut scenarios = Command::new("cargo");
     scenarios.current_dir(root).args(["test", "--workspace", "--locked", "--test=command", "--"]);
@@ -65,6 +70,13 @@ fn is_installed(name: &str) -> bool {
     is_there
 }
 
+/// Returns whether the manifest of the workspace names where the source is.
+fn has_repository(manifest: &toml::Table) -> bool {
+    let package = manifest.get("workspace").and_then(|workspace| workspace.get("package"));
+    let address = package.and_then(|package| package.get("repository")?.as_str());
+    address.and_then(|address| address.strip_prefix("https://")).is_some_and(|host| host.contains('.'))
+}
+
 /// Returns whether the changelog has a dated section for a version.
 fn is_dated(changelog: &str, version: &str) -> bool {
     changelog.lines().any(|line| {
@@ -84,5 +96,14 @@ mod tests {
         assert!(is_dated("# Changelog\n\n## 0.1.0 (2026-12-01)\n", "0.1.0"));
         assert!(!is_dated("## 0.1.0 (unreleased)\n", "0.1.0"));
         assert!(!is_dated("## 0.1.0 (2026-12-01)\n", "0.1.1"));
+    }
+
+    #[test]
+    fn crates_whose_source_is_nowhere_are_not_released() {
+        let has = |line: &str| has_repository(&format!("[workspace.package]\n{line}").parse().unwrap());
+        assert!(has("repository = 'https://example.org/flowloom'"));
+        for line in ["", "repository = ''", "repository = 'https://'", "repository = 'flowloom'"] {
+            assert!(!has(line), "{line}");
+        }
     }
 }
