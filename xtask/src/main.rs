@@ -89,7 +89,7 @@ enum Task {
     Live(Words),
     /// Compare records with what Zeek's and Suricata's tests expect of their captures
     Owners(owners::Options),
-    /// Package all crates, and run the examples against the packages, outside the workspace
+    /// Package all crates, and compile and run examples against the packages, outside the workspace
     Packages,
     /// Check everything and make the files of a release: archive, .deb, bill of materials,
     /// checksums

@@ -1,5 +1,5 @@
-//! `cargo xtask packages`: packages all crates, and runs the examples against the packages alone,
-//! outside the workspace.
+//! `cargo xtask packages`: packages all crates, compiles all examples against the packages alone,
+//! outside the workspace, and runs those that bring their own traffic.
 
 mod complete;
 
@@ -15,7 +15,7 @@ const EXAMPLES: [(&str, &[&str]); 2] = [
     ("flowloom-export", &["exporter"]),
 ];
 
-/// Packages the crates and runs the examples.
+/// Packages the crates, compiles their examples and runs some.
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let target = root.join(target).join("packages");
@@ -28,7 +28,7 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
         std::fs::remove_dir_all(&outside)?;
     }
     std::fs::create_dir_all(&outside)?;
-    let (mut patches, mut findings) = (String::new(), Vec::new());
+    let (mut patches, mut members, mut findings) = (String::new(), Vec::new(), Vec::new());
     for entry in std::fs::read_dir(target.join("package"))? {
         let path = entry?.path();
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -39,25 +39,27 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
         finish(Command::new("tar").arg("xzf").arg(&path).arg("-C").arg(&outside))?;
         let _ = writeln!(patches, "{name} = {{ path = \"{stem}\" }}");
         let folder = outside.join(stem);
+        if folder.join("examples").is_dir() {
+            members.push(stem.to_owned());
+        }
         findings.extend(complete::lacks(&folder)?.into_iter().map(|what| format!("{name} lacks {what}")));
         let readme = std::fs::read_to_string(folder.join("README.md")).unwrap_or_default();
         findings.extend(complete::miscounted(root, name, &readme)?.map(|what| format!("{name}: {what}")));
     }
     ensure!(findings.is_empty(), "{} findings:\n{}", findings.len(), findings.join("\n"));
     // The workspace is another one, with members from the packages.
-    let version = env!("CARGO_PKG_VERSION");
-    let members: Vec<String> = EXAMPLES.iter().map(|(name, _)| format!("\"{name}-{version}\"")).collect();
-    let manifest = format!(
-        "[workspace]\nresolver = \"3\"\nmembers = [{}]\n\n[patch.crates-io]\n{patches}",
-        members.join(", ")
-    );
+    let manifest =
+        format!("[workspace]\nresolver = \"3\"\nmembers = {members:?}\n\n[patch.crates-io]\n{patches}");
     std::fs::write(outside.join("Cargo.toml"), manifest)?;
     std::fs::copy(root.join("Cargo.lock"), outside.join("Cargo.lock"))?;
+    let cargo = |arguments: &[&str]| {
+        let mut cargo = Command::new("cargo");
+        finish(cargo.current_dir(&outside).args(arguments).arg("--target-dir").arg(target.join("build")))
+    };
+    cargo(&["build", "--quiet", "--workspace", "--examples"])?;
     for (package, examples) in EXAMPLES {
         for example in examples {
-            let mut cargo = Command::new("cargo");
-            cargo.current_dir(&outside).args(["run", "--quiet", "-p", package, "--example", example]);
-            finish(cargo.arg("--target-dir").arg(target.join("build")))?;
+            cargo(&["run", "--quiet", "-p", package, "--example", example])?;
         }
     }
     Ok(ExitCode::SUCCESS)
