@@ -4,9 +4,12 @@
 fn main() {
     println!("cargo::rerun-if-changed=c");
     println!("cargo::rustc-check-cfg=cfg(has_dpdk)");
+    println!("cargo::rustc-check-cfg=cfg(has_flat_maps)");
     println!("cargo::rustc-check-cfg=cfg(has_vectorscan)");
     #[cfg(feature = "dpdk")]
     dpdk();
+    #[cfg(feature = "flat-maps")]
+    flat_maps();
     #[cfg(feature = "vectorscan")]
     vectorscan();
 }
@@ -32,6 +35,23 @@ fn dpdk() {
         Err(error) => {
             println!("cargo::warning=no rival rte_hash: {}", error.to_string().replace('\n', " "));
         }
+    }
+}
+
+#[cfg(feature = "flat-maps")]
+fn flat_maps() {
+    let mut build = cc::Build::new();
+    build.cpp(true).std("c++17").file("c/flat_maps.cc").flag("-march=native").opt_level(3);
+    // The library is linked after the shim, and Boost consists of headers.
+    let compiled = build.try_compile("flowloom_flat_maps").map_err(|error| error.to_string());
+    let abseil =
+        |()| pkg_config::Config::new().probe("absl_flat_hash_map").map_err(|error| error.to_string());
+    match compiled.and_then(abseil) {
+        Ok(_) => println!("cargo::rustc-cfg=has_flat_maps"),
+        Err(error) => println!(
+            "cargo::warning=no rivals Abseil and Boost (libabsl-dev, libboost1.81-dev): {}",
+            error.replace('\n', " ")
+        ),
     }
 }
 

@@ -100,7 +100,43 @@ uint64_t flowloom_rte_hash_single(const struct rte_hash *table, const uint8_t *k
 	return sum;
 }
 
-/* The same, each key changed by nothing that is known once the answer before is there. */
+/* Finds each key, or inserts it with a state of zeros, and counts in the second word of its state. */
+uint64_t flowloom_rte_hash_count(struct rte_hash *table, const uint8_t *keys, uint64_t count, uint32_t key_bytes,
+				 uint32_t ahead, uint64_t *states)
+{
+	uint64_t sum = 0;
+
+	for (uint64_t i = 0; i < count; i++) {
+		ask_for(keys, (i + ahead) * key_bytes);
+		const void *key = keys + i * key_bytes;
+		int32_t position = rte_hash_lookup(table, key);
+
+		if (position < 0) {
+			position = rte_hash_add_key(table, key);
+			if (position < 0)
+				continue;
+			memset(&states[(uint64_t)position * 8], 0, 64);
+		}
+		states[(uint64_t)position * 8 + 1]++;
+		sum += states[(uint64_t)position * 8];
+	}
+	return sum;
+}
+
+uint64_t flowloom_rte_hash_iterate(const struct rte_hash *table, const uint64_t *states)
+{
+	const void *key;
+	void *data;
+	uint32_t next = 0;
+	uint64_t sum = 0;
+	int32_t position;
+
+	while ((position = rte_hash_iterate(table, &key, &data, &next)) >= 0)
+		sum += states[(uint64_t)position * 8];
+	return sum;
+}
+
+/* As flowloom_rte_hash_single, each key changed by nothing that is known once the answer before is there. */
 uint64_t flowloom_rte_hash_dependent(const struct rte_hash *table, const uint64_t *keys, uint64_t count,
 				     uint32_t key_words, uint32_t ahead, const uint64_t *states)
 {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use flowloom_measure::rows::{SCHEMA, Tool};
-use flowloom_measure::{Host, RatioRow, ResultRow, text};
+use flowloom_measure::{Host, RatioRow, ResultRow, Samples, text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -88,6 +88,31 @@ impl JudgedReport {
     pub fn new(tool: Tool, host: Host, input: Value) -> Self {
         let schema = SCHEMA.to_owned();
         Self { schema, tool, host, input, results: Vec::new(), ratios: Vec::new(), complete: true }
+    }
+
+    /// Adds all times of a work, and the ratio of every rival to the first.
+    pub fn compare(
+        &mut self,
+        samples: &[Samples],
+        (work, size, items): (&str, u64, u64),
+        clock: Clock,
+        goal: impl Fn(&str) -> Option<f64>,
+    ) {
+        let times = |sample: &Samples| match clock {
+            Clock::Cpu => sample.cpu_ns.clone(),
+            Clock::Wall => sample.wall_ns.clone(),
+        };
+        for sample in samples {
+            let row = ResultRow::of_times(work, size, items, &sample.name, &times(sample));
+            self.results.push(JudgedResult::new(row, None));
+        }
+        let Some((ours, rivals)) = samples.split_first() else { return };
+        for rival in rivals {
+            let (rival_ns, ours_ns) = (times(rival), times(ours));
+            let row = RatioRow::of_times(work, size, &rival.name, &rival_ns, &ours_ns);
+            let row = row.with_items(items, &rival_ns, &ours_ns);
+            self.ratios.push(JudgedRow::new(row, clock, goal(&rival.name)));
+        }
     }
 
     /// Returns the report as tables.

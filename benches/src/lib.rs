@@ -11,7 +11,8 @@
 //! | [`answers`] | answers, compared before any time is looked at |
 //! | [`goal`] | comparisons that have something to reach |
 //! | [`classify`] | the classifier and its rivals |
-//! | [`maps`] | maps that hash, and maps that threads share, and their rivals |
+//! | [`maps`] | maps of one thread and their rivals |
+//! | [`concurrent`] | maps that threads share and their rivals |
 //! | [`users`] | the flow tables of a virtual switch and of a proxy, on our tables and on theirs |
 //! | [`tables`] | flow tables and their rivals |
 //! | [`l7`] | the L7 filter and vectorscan, and its labels compared with those of tshark |
@@ -28,6 +29,7 @@ pub use flowloom_measure::path::{input, looped, walk};
 pub mod answers;
 pub mod caches;
 pub mod classify;
+pub mod concurrent;
 pub mod engine;
 pub mod frames;
 pub mod goal;

@@ -2,9 +2,9 @@
 //!
 //! The operations are the same in each round, and the shortest time of each operation over all
 //! rounds counts: a pause of the machine hits another operation in each round, a pause of the map
-//! the same one.
+//! the same one. The bytes are those that the allocator was asked for.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dashmap::DashMap;
 use flowloom::flow_key::hash::fold::split_mix;
@@ -12,8 +12,10 @@ use flowloom::flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable, Ha
 use flowloom::flow_table::{FlowMap, KeyedState};
 use foldhash::fast::FixedState;
 
+use crate::peers::allocated::allocated_bytes;
+
 /// Flows that stay, as a share of all.
-const STAY: u64 = 10;
+const STAY: u32 = 10;
 
 /// The most that an operation should take.
 const GOAL_NS: u32 = 10_000;
@@ -21,9 +23,15 @@ const GOAL_NS: u32 = 10_000;
 type Key = [u64; 2];
 type State = [u64; 4];
 
-/// Times all maps, and prints a table.
+/// Times all maps, and prints a table. A line `bytes` has those of an entry of the full map, of one
+/// that stays after the removals, and of one after the map was told to give memory back, and the
+/// time of that.
 pub fn run(rounds: u32, flows: u32) {
-    say("map", "phase", &["p50", "p99", "p99.99", "max", "> 10 µs", "max of one round"].map(String::from));
+    say(
+        "map",
+        "phase",
+        &["p50", "p99", "p99.9", "p99.99", "max", "> 10 µs", "max of one round"].map(String::from),
+    );
     for (name, with) in MAPS {
         time(name, with, flows, rounds);
     }
@@ -44,16 +52,14 @@ trait Map {
     fn shrink(&mut self) -> bool {
         false
     }
-    /// The bytes of the map, if it says.
-    fn bytes(&self) -> Option<u64> {
-        None
-    }
+    /// Gives memory back in one call, if the map has one, after its values that wait to be freed.
+    fn shrink_at_once(&mut self) {}
 }
 
 /// Makes an empty map and passes it on.
 type With = fn(u32, &mut dyn FnMut(&mut dyn Map));
 
-const MAPS: [(&str, With); 5] = [
+const MAPS: [(&str, With); 6] = [
     ("nothing", |_, work| work(&mut Nothing)),
     ("concurrent table", |flows, work| {
         // As many shards as for all flows, but space for few.
@@ -61,11 +67,12 @@ const MAPS: [(&str, With); 5] = [
         let config = ConcurrentConfig { shards: Some(shards), ..ConcurrentConfig::for_flows(1) };
         let table = ConcurrentFlowTable::try_with_hasher(&config, KeyedState::with_seed(1));
         let table = table.expect("a small table");
-        work(&mut Shared { handle: table.handle(), table: &table });
+        work(&mut Shared(table.handle()));
     }),
     ("flow map", |_, work| work(&mut FlowMap::<Key, State>::with_hasher(KeyedState::with_seed(1)))),
     ("dashmap + foldhash", |_, work| work(&mut DashMap::with_hasher(FixedState::default()))),
     ("papaya + foldhash", |_, work| work(&mut papaya::HashMap::with_hasher(FixedState::default()))),
+    ("scc + foldhash", |_, work| work(&mut scc::HashMap::with_hasher(FixedState::default()))),
 ];
 
 /// Does nothing: shows what the machine adds.
@@ -81,23 +88,20 @@ impl Map for Nothing {
     }
 }
 
-/// Flowloom's table and a thread's access to it.
-struct Shared<'t> {
-    table: &'t ConcurrentFlowTable<Key, State>,
-    handle: Handle<'t, Key, State, KeyedState>,
-}
+/// A thread's access to Flowloom's table.
+struct Shared<'t>(Handle<'t, Key, State, KeyedState>);
 
 impl Map for Shared<'_> {
     fn put(&mut self, key: Key, state: State) -> bool {
-        self.handle.pin().try_insert(key, state).is_ok_and(|(_, left)| left.is_none())
+        self.0.pin().try_insert(key, state).is_ok_and(|(_, left)| left.is_none())
     }
 
     fn take(&mut self, key: &Key) -> bool {
-        self.handle.pin().remove(key).is_some()
+        self.0.pin().remove(key).is_some()
     }
 
-    fn bytes(&self) -> Option<u64> {
-        Some(self.table.memory().total_bytes())
+    fn shrink_at_once(&mut self) {
+        (0..100).for_each(|_| self.0.pin().flush());
     }
 }
 
@@ -113,10 +117,6 @@ impl Map for FlowMap<Key, State> {
     fn shrink(&mut self) -> bool {
         FlowMap::shrink(self, 2, |_, _| ()).more
     }
-
-    fn bytes(&self) -> Option<u64> {
-        Some(self.memory().total_bytes())
-    }
 }
 
 impl Map for DashMap<Key, State, FixedState> {
@@ -126,6 +126,10 @@ impl Map for DashMap<Key, State, FixedState> {
 
     fn take(&mut self, key: &Key) -> bool {
         self.remove(key).is_some()
+    }
+
+    fn shrink_at_once(&mut self) {
+        self.shrink_to_fit();
     }
 }
 
@@ -137,6 +141,20 @@ impl Map for papaya::HashMap<Key, State, FixedState> {
     fn take(&mut self, key: &Key) -> bool {
         self.pin().remove(key).is_some()
     }
+
+    fn shrink_at_once(&mut self) {
+        (0..100).for_each(|_| papaya::Guard::flush(&self.guard()));
+    }
+}
+
+impl Map for scc::HashMap<Key, State, FixedState> {
+    fn put(&mut self, key: Key, state: State) -> bool {
+        self.insert_sync(key, state).is_ok()
+    }
+
+    fn take(&mut self, key: &Key) -> bool {
+        self.remove_sync(key).is_some()
+    }
 }
 
 fn key(number: u64) -> Key {
@@ -146,23 +164,29 @@ fn key(number: u64) -> Key {
 
 /// Runs all rounds of a map, and prints the times.
 fn time(name: &str, with: With, flows: u32, rounds: u32) {
-    let count = u64::from(flows);
     let mut best = [vec![u32::MAX; flows as usize], vec![u32::MAX; flows as usize]];
     let mut worst = [0_u32; 2];
-    let mut bytes = None;
+    let (mut bytes, mut elapsed) = ([0; 3], Duration::MAX);
     for _ in 0..rounds {
+        let before = allocated_bytes();
+        let taken = || allocated_bytes().wrapping_sub(before);
         with(flows, &mut |map| {
             let [growing, shrinking] = &mut best;
             worst[0] = worst[0].max(phase(growing, |number| map.put(key(number), [number; 4])));
+            bytes[0] = taken();
             let longest = phase(shrinking, |number| {
                 // Some stay, all over the map.
-                let is_right = number % STAY == 0 || map.take(&key(number));
+                let is_right = number % u64::from(STAY) == 0 || map.take(&key(number));
                 map.shrink();
                 is_right
             });
+            bytes[1] = taken();
+            let begun = Instant::now();
             while map.shrink() {}
+            map.shrink_at_once();
+            elapsed = elapsed.min(begun.elapsed());
+            bytes[2] = taken();
             worst[1] = worst[1].max(longest);
-            bytes = map.bytes();
         });
     }
     for ((phase, times), worst) in ["grow", "shrink"].into_iter().zip(&mut best).zip(worst) {
@@ -178,22 +202,19 @@ fn time(name: &str, with: With, flows: u32, rounds: u32) {
             format!("{} ns", times[place])
         };
         let long = times.len() - times.partition_point(|&time| time <= GOAL_NS);
-        let cells = [at(0.5), at(0.99), at(0.9999), at(1.0), long.to_string(), format!("{worst} ns")];
+        let cells =
+            [at(0.5), at(0.99), at(0.999), at(0.9999), at(1.0), long.to_string(), format!("{worst} ns")];
         say(name, phase, &cells);
     }
-    if let Some(bytes) = bytes {
-        // A map into which only the flows that stay were inserted.
-        let mut fresh = bytes;
-        with(flows, &mut |map| {
-            for number in (0..count).filter(|number| number % STAY == 0) {
-                map.put(key(number), [number; 4]);
-            }
-            fresh = map.bytes().unwrap_or(bytes);
-        });
-        #[expect(clippy::cast_precision_loss, reason = "bytes of a map")]
-        let ratio = bytes as f64 / fresh as f64;
-        say(name, "memory", &[format!("{ratio:.2} ×"), String::from("of a map with the flows that stay")]);
-    }
+    let stay = flows.div_ceil(STAY) as usize;
+    let each = |bytes: usize, flows: usize| format!("{} B", bytes / flows.max(1));
+    let cells = [
+        each(bytes[0], flows as usize),
+        each(bytes[1], stay),
+        each(bytes[2], stay),
+        format!("{} µs", elapsed.as_micros()),
+    ];
+    say(name, "bytes", &cells);
 }
 
 /// Times an operation for every number, and keeps the shortest time of each. Returns the longest

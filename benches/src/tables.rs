@@ -10,10 +10,10 @@ use flowloom_measure::lookup::contender::{
     Contender, LowerBoundContender, MapContender, OurTable, StdMap, Work,
 };
 use flowloom_measure::lookup::{Flows, State, flood};
-use flowloom_measure::{Outcome, RatioRow, ResultRow, Rounds, Samples};
+use flowloom_measure::{Outcome, Rounds};
 
 use crate::frames;
-use crate::goal::{Clock, JudgedReport, JudgedResult, JudgedRow};
+use crate::goal::{Clock, JudgedReport};
 use crate::peers::maps::{Dash, Hashbrown};
 
 /// Flowloom's table, which is the first in every comparison.
@@ -56,6 +56,13 @@ pub struct Options {
     pub dpdk_megabytes: Option<u32>,
 }
 
+impl Options {
+    /// Gives DPDK these megabytes, if there are some and no others were set.
+    pub fn reserve_dpdk(&mut self, megabytes: u32) {
+        self.dpdk_megabytes = self.dpdk_megabytes.or(Some(megabytes).filter(|reserved| *reserved > 0));
+    }
+}
+
 /// The contenders, and the operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
@@ -92,14 +99,14 @@ pub fn run(options: &Options, report: &mut JudgedReport) -> Result<Vec<String>> 
         }
         if count <= FRAMES_MAX {
             let samples = frames::compare(count, options.rounds)?.samples;
-            add(report, &samples, "frame to flow", count.into(), count.into(), |_| None);
+            report.compare(&samples, ("frame to flow", count.into(), count.into()), Clock::Cpu, |_| None);
         }
     }
     Ok(missing)
 }
 
 #[cfg(has_dpdk)]
-fn start_dpdk(options: &Options, missing: &mut Vec<String>) -> bool {
+pub(crate) fn start_dpdk(options: &Options, missing: &mut Vec<String>) -> bool {
     match options.dpdk_megabytes.map(crate::peers::rte_hash::start) {
         Some(Ok(())) => return true,
         Some(Err(error)) => missing.push(format!("rte_hash: {error}")),
@@ -109,7 +116,7 @@ fn start_dpdk(options: &Options, missing: &mut Vec<String>) -> bool {
 }
 
 #[cfg(not(has_dpdk))]
-fn start_dpdk(_options: &Options, missing: &mut Vec<String>) -> bool {
+pub(crate) fn start_dpdk(_options: &Options, missing: &mut Vec<String>) -> bool {
     missing.push(String::from("rte_hash: built without DPDK"));
     false
 }
@@ -208,7 +215,8 @@ fn compare(
         let outcome = time(contenders, work, rounds, takes_part)?;
         let name = format!("{}, {keys}", work.name());
         let goal = |rival: &str| if judged { goal(work, rival, flows) } else { None };
-        add(report, &outcome.samples, &name, flows.into(), work.items(flows as usize), goal);
+        let what = (&*name, flows.into(), work.items(flows as usize));
+        report.compare(&outcome.samples, what, Clock::Cpu, goal);
     }
     Ok(())
 }
@@ -227,25 +235,6 @@ fn time(
         }
     }
     Ok(run.run()?)
-}
-
-/// Adds all times, and the ratio of every rival to the first.
-fn add(
-    report: &mut JudgedReport,
-    samples: &[Samples],
-    work: &str,
-    size: u64,
-    items: u64,
-    goal: impl Fn(&str) -> Option<f64>,
-) {
-    for sample in samples {
-        report.results.push(JudgedResult::new(ResultRow::new(work, size, items, sample), None));
-    }
-    let Some((ours, rivals)) = samples.split_first() else { return };
-    for rival in rivals {
-        let row = RatioRow::new(work, size, rival, ours).with_items(items, &rival.cpu_ns, &ours.cpu_ns);
-        report.ratios.push(JudgedRow::new(row, Clock::Cpu, goal(&rival.name)));
-    }
 }
 
 /// Compares flows that share one CRC with random ones, in our table.
@@ -267,13 +256,15 @@ fn flooded<const W: usize>(
         RefCell::new(Box::new(OurTable::new("random flows", &random, line)?)),
     ];
     let outcome = time(&contenders, Work::Hit { batch: 256 }, rounds, |_| true)?;
-    add(report, &outcome.samples, work, count.into(), count.into(), |_| judged.then_some(1.0 / 1.2));
+    let goal = |_: &str| judged.then_some(1.0 / 1.2);
+    report.compare(&outcome.samples, (work, count.into(), count.into()), Clock::Cpu, goal);
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::goal::JudgedRow;
     use flowloom_measure::{Host, rows::Tool};
 
     #[test]

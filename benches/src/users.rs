@@ -17,11 +17,11 @@ use dashmap::DashMap;
 use flowloom::flow_key::hash::fold::split_mix;
 use flowloom::flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable, Handle};
 use flowloom::flow_table::{FlowMap, KeyedState, Tick};
+use flowloom_measure::Rounds;
 use flowloom_measure::rounds::Lap;
-use flowloom_measure::{RatioRow, ResultRow, Rounds, Samples};
 use foldhash::fast::RandomState;
 
-use crate::goal::{Clock, JudgedReport, JudgedResult, JudgedRow};
+use crate::goal::{Clock, JudgedReport};
 
 /// The time after which a flow of the switch expires, in rounds of the comparison. A flow map may
 /// remove a flow an eighth of its timeout late, which is one round.
@@ -254,7 +254,7 @@ fn switch(flows: u32, rounds: usize, report: &mut JudgedReport) -> Result<()> {
         for (rival, switch) in &mut switches {
             run = run.variant(*rival, move || step(switch));
         }
-        add(report, &run.run()?.samples, (name, count, items), Clock::Cpu);
+        report.compare(&run.run()?.samples, (name, count, items), Clock::Cpu, |_| None);
     }
     Ok(())
 }
@@ -444,32 +444,9 @@ fn proxy(sessions: u32, rounds: usize, report: &mut JudgedReport) -> Result<()> 
             run = run.variant_with_lap(*name, move |lap| proxy.serve(burst, lap));
         }
         let name = format!("proxy: packets of {THREADS} threads, {burst} per pin");
-        add(report, &run.run()?.samples, (&name, count, PACKETS * THREADS), Clock::Wall);
+        report.compare(&run.run()?.samples, (&name, count, PACKETS * THREADS), Clock::Wall, |_| None);
     }
     Ok(())
-}
-
-/// Adds all times, and the ratio of every rival to the first.
-fn add(
-    report: &mut JudgedReport,
-    samples: &[Samples],
-    (work, size, items): (&str, u64, u64),
-    clock: Clock,
-) {
-    let times = |sample: &Samples| match clock {
-        Clock::Cpu => sample.cpu_ns.clone(),
-        Clock::Wall => sample.wall_ns.clone(),
-    };
-    for sample in samples {
-        let row = ResultRow::of_times(work, size, items, &sample.name, &times(sample));
-        report.results.push(JudgedResult::new(row, None));
-    }
-    let Some((ours, rivals)) = samples.split_first() else { return };
-    for rival in rivals {
-        let (rival_ns, ours_ns) = (times(rival), times(ours));
-        let row = RatioRow::of_times(work, size, &rival.name, &rival_ns, &ours_ns);
-        report.ratios.push(JudgedRow::new(row.with_items(items, &rival_ns, &ours_ns), clock, None));
-    }
 }
 
 #[cfg(test)]

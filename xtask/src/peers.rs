@@ -18,6 +18,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let name = arguments.first().map_or("--help", String::as_str);
     match name {
         "flow-table" | "classifier" => what.extend(["--features", "dpdk"]),
+        "tables" => what.extend(["--features", "dpdk,flat-maps"]),
         "l7" => what.extend(["--features", "vectorscan"]),
         "replay" if has_libpcap() => what.extend(["--features", "libpcap"]),
         "replay" => eprintln!("missing row: libpcap: its header pcap.h is not installed"),

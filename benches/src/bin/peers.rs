@@ -14,7 +14,8 @@ use flowloom::engine::Layout;
 use flowloom_benches::goal::JudgedReport;
 use flowloom_benches::input::CaptureFile;
 use flowloom_benches::sharded::{Bench, Halves};
-use flowloom_benches::{caches, classify, l7, maps, partitions, pauses, replay, soak, tables, users};
+use flowloom_benches::{caches, classify, concurrent, l7, maps, partitions, pauses};
+use flowloom_benches::{replay, soak, tables, users};
 use flowloom_measure::Host;
 use flowloom_measure::rows::Tool;
 use serde_json::{Value, json};
@@ -67,18 +68,28 @@ enum What {
     /// LineHash and DHash beside hashbrown, DashMap, the standard library's map, and DPDK's
     /// rte_hash, which needs reserved huge pages (as root, sysctl vm.nr_hugepages=2048).
     FlowTable(tables::Options),
-    /// FlowMap beside LineHash, hashbrown and the standard library's map; ConcurrentFlowTable
-    /// beside DashMap, papaya, scc and a locked hashbrown, alone and beside a writer; and the
-    /// tables of two users, a virtual switch (BTreeMap, hashbrown) and a proxy (a map with a mutex,
-    /// DashMap).
-    Maps {
+    /// FlowMap beside LineHash, Abseil (with its prefetch), Boost, hashbrown (alone and with
+    /// prefetches by its user), the standard library's map and DPDK's rte_hash: batches beside
+    /// batches, single calls beside single calls.
+    Tables(tables::Options),
+    /// ConcurrentFlowTable beside DashMap, papaya, scc and a locked hashbrown, alone and beside a
+    /// writer; then times of single operations and bytes while they grow and shrink.
+    Concurrent {
         #[arg(long, default_value_t = 15)]
         rounds: usize,
         #[arg(long, value_delimiter = ',', default_values_t = [65_536, 1_000_000])]
         flows: Vec<u32>,
-        /// One part: owned, shared or users.
-        #[arg(long, value_parser = ["owned", "shared", "users"])]
-        only: Option<String>,
+        /// Flows to which the maps grow; 0 leaves this part out.
+        #[arg(long, default_value_t = 8_000_000)]
+        grow: u32,
+    },
+    /// The tables of two users: a virtual switch (BTreeMap, hashbrown) and a proxy (a map with a
+    /// mutex, DashMap).
+    Users {
+        #[arg(long, default_value_t = 15)]
+        rounds: usize,
+        #[arg(long, value_delimiter = ',', default_values_t = [65_536, 1_000_000])]
+        flows: Vec<u32>,
     },
     /// The longest times of single operations while maps grow to many flows and shrink again.
     Pauses {
@@ -185,8 +196,7 @@ fn run(what: What, output: &Output) -> Result<()> {
             })
         }
         What::FlowTable(mut options) => {
-            let reserved = Some(reserved_megabytes()).filter(|reserved| *reserved > 0);
-            options.dpdk_megabytes = options.dpdk_megabytes.or(reserved);
+            options.reserve_dpdk(reserved_megabytes());
             let input = json!({
                 "order": "shuffled, every flow once a round",
                 "state_bytes": 64,
@@ -195,27 +205,22 @@ fn run(what: What, output: &Output) -> Result<()> {
             });
             written(input, &mut |report| tables::run(&options, report))
         }
-        What::Maps { rounds, flows, only } => {
-            let input = json!({
-                "order": "shuffled, every flow once a round",
-                "key_bytes": 16,
-                "state_bytes": 32,
-                "rounds": rounds,
-            });
-            written(input, &mut |report| {
-                let is_wanted = |part: &str| only.as_ref().is_none_or(|only| only == part);
-                for (name, part) in [
-                    ("owned", maps::owned as fn(usize, &[u32], &mut JudgedReport) -> Result<()>),
-                    ("shared", maps::shared),
-                    ("users", users::run),
-                ] {
-                    if is_wanted(name) {
-                        part(rounds, &flows, report)?;
-                    }
-                }
-                Ok(Vec::new())
-            })
+        What::Tables(mut options) => {
+            options.reserve_dpdk(reserved_megabytes());
+            written(of_maps(options.rounds), &mut |report| maps::run(&options, report))
         }
+        What::Concurrent { rounds, flows, grow } => {
+            written(of_maps(rounds), &mut |report| {
+                concurrent::run(rounds, &flows, report).map(|()| Vec::new())
+            })?;
+            if grow > 0 {
+                pauses::run(3, grow);
+            }
+            Ok(())
+        }
+        What::Users { rounds, flows } => written(json!({ "rounds": rounds }), &mut |report| {
+            users::run(rounds, &flows, report).map(|()| Vec::new())
+        }),
         What::Pauses { rounds, flows } => {
             pauses::run(rounds, flows);
             Ok(())
@@ -273,6 +278,11 @@ fn run(what: What, output: &Output) -> Result<()> {
         }
         What::Soak(options) => soak::run(&options).map_err(anyhow::Error::msg),
     }
+}
+
+/// Describes the input of comparisons of maps.
+fn of_maps(rounds: usize) -> Value {
+    json!({ "order": "shuffled, every flow once a round", "state_bytes": 32, "rounds": rounds })
 }
 
 /// Returns the megabytes of reserved and free huge pages.

@@ -40,6 +40,15 @@ unsafe extern "C" {
         ahead: u32,
         states: *const u64,
     ) -> u64;
+    fn flowloom_rte_hash_count(
+        table: *mut Table,
+        keys: *const u8,
+        count: u64,
+        key_bytes: u32,
+        ahead: u32,
+        states: *mut u64,
+    ) -> u64;
+    fn flowloom_rte_hash_iterate(table: *const Table, states: *const u64) -> u64;
     fn flowloom_rte_hash_dependent(
         table: *const Table,
         keys: *const u64,
@@ -207,6 +216,18 @@ impl<const W: usize> Contender for RteHash<'_, W> {
                         self.states.as_ptr().cast(),
                     )
                 }
+            }),
+            Work::FindOrInsert => lap.time(|| {
+                let (keys, states) = (&self.flows.keys, self.states.as_mut_ptr().cast());
+                // SAFETY: as in `bulk`; a new key has a position below the number of states too.
+                unsafe {
+                    let (table, count) = (self.table.0.as_ptr(), keys.len() as u64);
+                    flowloom_rte_hash_count(table, flat(keys), count, key_bytes::<W>(), AHEAD, states)
+                }
+            }),
+            // SAFETY: as in `bulk`.
+            Work::Iterate => lap.time(|| unsafe {
+                flowloom_rte_hash_iterate(self.table.0.as_ptr(), self.states.as_ptr().cast())
             }),
             Work::Dependent => lap.time(|| {
                 const { assert!(W <= 8, "KEY_WORDS_MAX of rte_hash.c") };

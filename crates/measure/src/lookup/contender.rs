@@ -42,6 +42,10 @@ pub enum Work {
         /// Keys per call; a contender without batch calls processes them one by one.
         batch: usize,
     },
+    /// Finds every flow, or would insert it, one by one, and counts in its state.
+    FindOrInsert,
+    /// Reads the states of all flows, in the table's order.
+    Iterate,
     /// Fills an empty table of the right size.
     Build,
     /// Builds the table in batches.
@@ -62,6 +66,8 @@ impl Work {
             Self::Miss { batch } => format!("miss, batch {batch}"),
             Self::Churn => String::from("delete + insert"),
             Self::ChurnBatch { batch } => format!("delete + insert, batch {batch}"),
+            Self::FindOrInsert => String::from("find or insert"),
+            Self::Iterate => String::from("iterate"),
             Self::Build => String::from("build"),
             Self::BuildBatch { batch } => format!("build, batch {batch}"),
         }
@@ -202,7 +208,12 @@ where
                 })?;
                 u64::from(table.len())
             }
+            Work::FindOrInsert | Work::Iterate => return None,
         })
+    }
+
+    fn can(&self, work: Work) -> bool {
+        !matches!(work, Work::FindOrInsert | Work::Iterate)
     }
 
     fn memory(&self) -> Option<MemoryRow> {
@@ -212,13 +223,29 @@ where
     }
 }
 
-/// A map that contains states, with the operations of the comparison, for one key at a time.
+/// A map that contains states, with the operations of the comparison.
 pub trait StateMap<const W: usize> {
+    /// Whether [`read_batch`](Self::read_batch) overlaps the lookups of a batch.
+    const HAS_BATCHES: bool = false;
+
     /// Returns an empty map with capacity for `flows` entries.
     fn with_capacity_for(flows: usize) -> Self;
 
     /// Returns the first word of a key's state, if there is one.
     fn first_word(&self, key: &[u64; W]) -> Option<u64>;
+
+    /// Returns the sum of the first words of these keys' states, and how many keys have one.
+    fn read_batch(&self, keys: &[[u64; W]]) -> (u64, u64) {
+        let words = keys.iter().filter_map(|key| self.first_word(key));
+        words.fold((0, 0), |(sum, count), word| (sum + word, count + 1))
+    }
+
+    /// Adds 1 to the second word of a key's state, which is inserted as zeros if there is none.
+    /// Returns the first word.
+    fn count_packet(&mut self, key: &[u64; W]) -> u64;
+
+    /// Returns the sum of the first words of all states.
+    fn sum(&self) -> u64;
 
     /// Inserts a state for a key. Returns whether the key is new.
     fn put(&mut self, key: [u64; W], state: State) -> bool;
@@ -241,6 +268,17 @@ impl<const W: usize> StateMap<W> for HashMap<[u64; W], State, RandomState> {
     }
 
     #[inline]
+    fn count_packet(&mut self, key: &[u64; W]) -> u64 {
+        let state = self.entry(*key).or_insert([0; 4]);
+        state[1] += 1;
+        state[0]
+    }
+
+    fn sum(&self) -> u64 {
+        self.values().map(|state| state[0]).sum()
+    }
+
+    #[inline]
     fn put(&mut self, key: [u64; W], state: State) -> bool {
         self.insert(key, state).is_none()
     }
@@ -255,7 +293,7 @@ impl<const W: usize> StateMap<W> for HashMap<[u64; W], State, RandomState> {
     }
 }
 
-/// A map as a contender. Batches are processed one by one.
+/// A map as a contender. Without batch calls it processes batches one by one.
 #[derive(Debug)]
 pub struct MapContender<'a, const W: usize, M> {
     name: &'static str,
@@ -292,6 +330,21 @@ fn misses<const W: usize>(map: &impl StateMap<W>, flows: &Flows<W>) -> u64 {
     prefetched(&flows.missing).filter(|key| map.first_word(key).is_some()).count() as u64
 }
 
+/// Reads keys in batches.
+#[inline(never)]
+fn batches<const W: usize>(map: &impl StateMap<W>, keys: &[[u64; W]], batch: usize) -> (u64, u64) {
+    keys.chunks(batch).fold((0, 0), |(sum, count), keys| {
+        prefetched(keys).for_each(drop);
+        let (batch_sum, batch_count) = map.read_batch(keys);
+        (sum + batch_sum, count + batch_count)
+    })
+}
+
+#[inline(never)]
+fn count_packets<const W: usize>(map: &mut impl StateMap<W>, flows: &Flows<W>) -> u64 {
+    prefetched(&flows.keys).map(|key| map.count_packet(key)).sum()
+}
+
 impl<const W: usize, M: StateMap<W>> Contender for MapContender<'_, W, M> {
     fn name(&self) -> &str {
         self.name
@@ -300,7 +353,13 @@ impl<const W: usize, M: StateMap<W>> Contender for MapContender<'_, W, M> {
     fn run(&mut self, work: Work, lap: &mut Lap) -> Option<u64> {
         let Self { flows, map, churn, .. } = self;
         Some(match work {
+            Work::Hit { batch } if M::HAS_BATCHES => lap.time(|| batches(map, &flows.keys, batch).0),
+            Work::Miss { batch } if M::HAS_BATCHES && batch > 1 => {
+                lap.time(|| batches(map, &flows.missing, batch).1)
+            }
             Work::Hit { .. } | Work::HitAhead { .. } | Work::Single => lap.time(|| hits(map, flows)),
+            Work::FindOrInsert => lap.time(|| count_packets(map, flows)),
+            Work::Iterate => lap.time(|| map.sum()),
             Work::Dependent => lap.time(|| flows.dependent_hits(|key| map.first_word(key).unwrap_or(0))),
             Work::Miss { .. } => lap.time(|| misses(map, flows)),
             Work::Churn | Work::ChurnBatch { .. } => lap.time(|| {
