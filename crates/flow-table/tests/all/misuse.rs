@@ -5,6 +5,7 @@
 use flowloom_flow_table::TableHash;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use flowloom_cpu::features::Isa;
@@ -15,8 +16,8 @@ use flowloom_flow_table::evict::{Candidate, Evict};
 use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::sighash::ReferenceSigHash;
 use flowloom_flow_table::{
-    Cursor, DHash, DHashConfig, FlowId, FlowTable, Growing, LineHash, LineHashConfig, SigHash,
-    SigHashConfig, Tick, TimeoutClass, Timeouts,
+    Cursor, DHash, DHashConfig, FlowId, FlowMap, FlowTable, Growing, KeyedState, LineHash, LineHashConfig,
+    SigHash, SigHashConfig, Tick, TimeoutClass, Timeouts,
 };
 
 /// Flows of the tables, and additional keys.
@@ -61,6 +62,13 @@ impl PartialEq for Touchy {
 }
 
 impl Eq for Touchy {}
+
+impl Hash for Touchy {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        burn();
+        self.0.hash(state);
+    }
+}
 
 /// A counted value whose drop may panic.
 #[derive(Debug)]
@@ -332,6 +340,70 @@ fn a_flow_moves_to_another_segment_or_stays_wherever_its_callers_code_panics() {
             assert!(moved.len() == 8 && fuse > 16, "{fuse} calls for {moved:?}");
             while table.drain_oldest(8, hash, |_, _| {}).more {}
             assert_eq!((check(&table).len(), table.stats().segments), (before.len(), 1));
+            break;
+        }
+    }
+}
+
+type Map = FlowMap<Touchy, Counted>;
+
+/// One of all operations of a map that may drop a value or call its caller, on drawn keys.
+fn operate_map(map: &mut Map, state: &mut u64) {
+    let number = split_mix(state) % KEYS;
+    let key = Touchy(number);
+    map.set_now(Tick(split_mix(state) % 400));
+    let keeps = |key: &Touchy, _: &mut Counted| {
+        burn();
+        !key.0.is_multiple_of(5)
+    };
+    match split_mix(state) % 20 {
+        0..3 => drop(map.insert(key, Counted::new())),
+        3 => drop(map.try_insert(key, Counted::new()).map(|(_, left)| left)),
+        4..6 => drop(map.get_or_insert_with(key, Counted::new).map(|value| value.0)),
+        6 => drop(map.get_or_evict_with(key, Counted::new, &mut Reluctant).map(|value| value.0)),
+        7 => drop(map.entry(key).or_insert_with_key(|_| Counted::new()).map(|value| value.0)),
+        8 => drop(
+            map.entry(key).and_modify(|value| *value = Counted::new()).or_insert(Counted::new()).is_ok(),
+        ),
+        9 => drop(map.remove(&key)),
+        10 => drop(map.remove_entry(&key)),
+        11 => map.retain(keeps),
+        12 => map.extract_if(keeps).take(2).for_each(drop),
+        13 => _ = map.get_disjoint_mut([&key, &Touchy(KEYS)]),
+        14 => map.get_batch_mut(&[key, Touchy(number / 2)], |_, value| *value = Counted::new()),
+        15 => _ = map.expire(5, |_, _, _| burn()),
+        16 => _ = map.compact(7, |_, _| burn()),
+        17 => _ = map.shrink(7, |_, _| burn()),
+        18 => drop(map.rekey(KeyedState::with_seed(*state))),
+        _ => _ = map.drain().take(2).count(),
+    }
+}
+
+#[test]
+fn a_map_is_whole_wherever_its_callers_code_panics() {
+    let builder = FlowMap::builder().flows(12).max_flows(FLOWS).timeout(100);
+    let (steps, stride) = if cfg!(miri) { (40, 97) } else { (120, 1) };
+    for fuse in (1..).step_by(stride) {
+        let mut map: Map = builder.build_with_hasher(KeyedState::with_seed(1)).unwrap();
+        let (mut state, mut burnt) = (u64::from(fuse) % 5, false);
+        map.extend((0..60).map(|key| (Touchy(key), Counted::new())));
+        FUSE.set(fuse);
+        for _ in 0..steps {
+            let step = AssertUnwindSafe(|| operate_map(&mut map, &mut state));
+            burnt |= catch_unwind(step).is_err();
+            let left = FUSE.replace(0);
+            let flows: Vec<_> = map.flows().map(|flow| (*flow.key, flow.id, flow.value.0)).collect();
+            let values: HashSet<u64> = flows.iter().map(|(_, _, value)| *value).collect();
+            assert_eq!((flows.len(), values.len()), (map.len(), map.len()), "after {fuse} calls");
+            LIVE.with_borrow(|live| assert_eq!(*live, values, "after {fuse} calls"));
+            assert!(flows.iter().all(|(key, id, _)| map.id_of(key) == Some(*id)), "after {fuse} calls");
+            FUSE.set(left);
+        }
+        FUSE.set(0);
+        drop(map);
+        assert!(LIVE.with_borrow(HashSet::is_empty), "dropped with their map");
+        if !burnt {
+            assert!(fuse > 100, "the caller's code is called {fuse} times");
             break;
         }
     }
