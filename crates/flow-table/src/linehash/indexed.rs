@@ -59,20 +59,6 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     }
 
     #[inline]
-    fn find_touch(&mut self, key: &K, hash: TableHash, now: Tick) -> Option<(FlowId, &mut V, Tick)> {
-        let id = match self.look_at_home(key, hash) {
-            AtHome::Found(id, _) => {
-                let (value, seen) = self.states.get_mut_touch(id, now)?;
-                return Some((id, value, seen));
-            }
-            AtHome::Nowhere => return None,
-            AtHome::Unsure => self.find_anywhere(key, hash)?,
-        };
-        let (value, seen) = self.states.get_mut_touch(id, now)?;
-        Some((id, value, seen))
-    }
-
-    #[inline]
     fn find_batch<const PREFETCHED: bool>(
         &self,
         keys: &[K],

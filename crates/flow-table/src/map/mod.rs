@@ -171,7 +171,7 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
     /// Returns the value of a key, mutably, and records that the flow was seen.
     #[inline]
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
-        self.table.value_seen(key, self.hash(key), self.now)
+        self.table.lookup_touch(key, self.hash(key), self.now).map(|(_, value, _)| value)
     }
 
     /// Returns the value of a key, mutably; the flow does not count as seen.

@@ -656,24 +656,6 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_id_stays_stale_when_its_place_opens_again() {
-        let mut table = Growing::try_new(LIMITS, build).unwrap();
-        let mut stale = Vec::new();
-        let (rounds, keys) = if cfg!(miri) { (3, 15) } else { (20, 100) };
-        for round in 0..rounds {
-            for key in 0..keys {
-                table.insert(key, hash(key), key, CLASS, Tick(round)).unwrap();
-            }
-            table.drain(&mut |id, _, _| stale.push(id));
-            assert_eq!(table.stats().segments, 1);
-            assert!(stale.iter().all(|&id| table.get(id).is_none()));
-        }
-        stale.sort_unstable();
-        stale.dedup();
-        assert_eq!(stale.len() as u64, rounds * keys, "no id was given twice");
-    }
-
-    #[test]
     fn limits_hold() {
         let mut table = Growing::try_new(LIMITS, build).unwrap();
         let taken =

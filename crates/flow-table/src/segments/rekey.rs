@@ -186,23 +186,6 @@ mod tests {
     }
 
     #[test]
-    fn a_table_may_turn_again_before_it_has_turned() {
-        let mut table = Growing::try_new(LIMITS, build).unwrap();
-        let mut ids = Vec::new();
-        for turn in 0..4_u64 {
-            for key in turn * 10..turn * 10 + 10 {
-                ids.push(table.insert(key, under(turn)(&key), key, CLASS, Tick(0)).unwrap());
-            }
-            table.rekey(under(turn)).unwrap();
-        }
-        let keys: Vec<u64> = (0..40).collect();
-        assert_eq!(found(&table, &keys, under(4)), ids.iter().copied().map(Some).collect::<Vec<_>>());
-        while table.drain_oldest(7, under(4), |_, _| {}).more {}
-        assert_eq!((table.stats().segments, table.is_rekeying()), (1, false));
-        assert!(found(&table, &keys, under(4)).iter().all(Option::is_some));
-    }
-
-    #[test]
     fn turning_again_and_again_takes_no_more_places_and_gives_no_id_twice() {
         let mut table = Growing::try_new(LIMITS, build).unwrap();
         let mut ids: Vec<FlowId> = Vec::new();

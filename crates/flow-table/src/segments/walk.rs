@@ -27,15 +27,6 @@ where
         }
     }
 
-    /// Returns the value of a key, mutably, and records that the flow was seen.
-    #[inline(always)]
-    pub(crate) fn value_seen(&mut self, key: &K, hash: TableHash, now: Tick) -> Option<&mut V> {
-        if self.older.is_empty() {
-            return self.newest.table.find_touch(key, hash, now).map(|(_, value, _)| value);
-        }
-        self.lookup_touch(key, hash, now).map(|(_, value, _)| value)
-    }
-
     /// Returns the flow of a key in its home line of the newest segment, by its id within that
     /// segment.
     #[inline(always)]

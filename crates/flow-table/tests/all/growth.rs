@@ -133,19 +133,6 @@ fn where_there_is_no_memory_for_a_large_part_a_smaller_one_opens() {
 }
 
 #[test]
-fn the_longest_list_is_remembered_when_its_part_is_gone() {
-    let mut table = Growing::try_new(limits(40, 1000), part).unwrap();
-    for key in 0..45 {
-        table.insert(key, TableHash::default(), key, CLASS, Tick(0)).unwrap();
-    }
-    assert_eq!((table.stats().segments, table.stats().list_length_max), (2, 24));
-    let mut gone = 0;
-    table.expire(Tick(1000), 1000, &mut |_, _, _| gone += 1);
-    let stats = table.stats();
-    assert_eq!((gone, stats.segments, stats.list_length_max, stats.inserted), (45, 1, 24, 45));
-}
-
-#[test]
 fn the_next_oldest_part_is_drained_from_its_beginning() {
     let mut table = Growing::try_new(limits(4, 1000), part).unwrap();
     // Parts of 4, 16 and 64 flows.
