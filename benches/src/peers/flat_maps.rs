@@ -60,7 +60,7 @@ impl<const W: usize> Owned<W> {
 
     fn fill(&mut self, keys: &[[u64; W]], numbers: &[u32]) -> u64 {
         assert_eq!(keys.len(), numbers.len());
-        // SAFETY: the map lives and was made for keys of W words; there are as many numbers as keys.
+        // SAFETY: the map lives and is for keys of W words; there are as many numbers as keys.
         unsafe {
             flowloom_flat_fill(self.0.as_ptr(), keys.as_ptr().cast(), numbers.as_ptr(), keys.len() as u64)
         }
