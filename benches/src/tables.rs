@@ -211,7 +211,7 @@ fn compare(
             let is_map = [HASHBROWN, STD, "dashmap + foldhash"].contains(&contender.name());
             contender.can(work)
                 && !(matches!(work, Work::Churn | Work::ChurnBatch { .. }) && contender.name() == RTE_DENSE)
-                && !(is_map && !matches!(work, Work::Single | Work::Dependent | Work::Churn | Work::Build))
+                && (!is_map || matches!(work, Work::Single | Work::Dependent | Work::Churn | Work::Build))
         };
         let outcome = time(contenders, work, rounds, takes_part)?;
         let name = format!("{}, {keys}", work.name());
