@@ -17,6 +17,9 @@ use crate::peers::allocated::allocated_bytes;
 /// Flows that stay, as a share of all.
 const STAY: u32 = 10;
 
+/// Rounds, of which the shortest time of each operation counts.
+const ROUNDS: u32 = 3;
+
 /// The most that an operation should take.
 const GOAL_NS: u32 = 10_000;
 
@@ -26,14 +29,14 @@ type State = [u64; 4];
 /// Times all maps, and prints a table. A line `bytes` has those of an entry of the full map, of one
 /// that stays after the removals, and of one after the map was told to give memory back, and the
 /// time of that.
-pub fn run(rounds: u32, flows: u32) {
+pub fn run(flows: u32) {
     say(
         "map",
         "phase",
         &["p50", "p99", "p99.9", "p99.99", "max", "> 10 µs", "max of one round"].map(String::from),
     );
     for (name, with) in MAPS {
-        time(name, with, flows, rounds);
+        time(name, with, flows);
     }
 }
 
@@ -163,11 +166,11 @@ fn key(number: u64) -> Key {
 }
 
 /// Runs all rounds of a map, and prints the times.
-fn time(name: &str, with: With, flows: u32, rounds: u32) {
+fn time(name: &str, with: With, flows: u32) {
     let mut best = [vec![u32::MAX; flows as usize], vec![u32::MAX; flows as usize]];
     let mut worst = [0_u32; 2];
     let (mut bytes, mut elapsed) = ([0; 3], Duration::MAX);
-    for _ in 0..rounds {
+    for _ in 0..ROUNDS {
         let before = allocated_bytes();
         let taken = || allocated_bytes().wrapping_sub(before);
         with(flows, &mut |map| {

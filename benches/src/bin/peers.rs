@@ -91,13 +91,6 @@ enum What {
         #[arg(long, value_delimiter = ',', default_values_t = [65_536, 1_000_000])]
         flows: Vec<u32>,
     },
-    /// The longest times of single operations while maps grow to many flows and shrink again.
-    Pauses {
-        #[arg(long, default_value_t = 3)]
-        rounds: u32,
-        #[arg(long, default_value_t = 10_000_000)]
-        flows: u32,
-    },
     /// FlowCuts beside DPDK's rte_acl, on the rule sets below $FLOWLOOM_DATA and on generated ones.
     /// rte_acl runs on 4 KiB pages where no huge ones are reserved, which is slower. One set takes
     /// a minute: --only made_acl_100000_2 (profile, rules, seed) --sizes 100000 --seeds 2.
@@ -214,17 +207,13 @@ fn run(what: What, output: &Output) -> Result<()> {
                 concurrent::run(rounds, &flows, report).map(|()| Vec::new())
             })?;
             if grow > 0 {
-                pauses::run(3, grow);
+                pauses::run(grow);
             }
             Ok(())
         }
         What::Users { rounds, flows } => written(json!({ "rounds": rounds }), &mut |report| {
             users::run(rounds, &flows, report).map(|()| Vec::new())
         }),
-        What::Pauses { rounds, flows } => {
-            pauses::run(rounds, flows);
-            Ok(())
-        }
         What::Classifier(mut options) => {
             let megabytes = Some(reserved_megabytes()).filter(|reserved| *reserved > 0).unwrap_or(2048);
             options.dpdk_megabytes = options.dpdk_megabytes.or(Some(megabytes));
