@@ -34,6 +34,8 @@ pub struct RuleFile {
     pub policy: Policy,
     /// The chain that packets enter, in formats with chains.
     chain: Option<String>,
+    /// The chains with rules beside a chain that was not chosen and has only its policy.
+    others: Vec<&'static str>,
 }
 
 impl RuleFile {
@@ -68,6 +70,15 @@ impl RuleFile {
     pub fn warn_of_notes(&self, common: &Common) {
         /// Maximum number of notes to print.
         const SHOWN: usize = 5;
+        if let (Some(chain), [_, ..]) = (&self.chain, &self.others[..]) {
+            let others = self.others.join(", ");
+            warn(
+                &format!(
+                    "chain {chain} has only its policy, and there are rules in {others}\n  choose with --chain"
+                ),
+                common,
+            );
+        }
         let notes = self.policy.notes();
         if notes.is_empty() {
             return;
@@ -321,7 +332,14 @@ pub fn read_of(options: &RuleOptions, table_option: &str) -> Result<RuleFile, Fa
         };
         return Err(Failure::Input(format!("{} has no rules{hint}", path.display())));
     }
-    Ok(RuleFile { form, policy, chain })
+    let is_bare = form == Form::Iptables && asked.chain.is_none() && policy.sources().len() <= 1;
+    let others = ["FORWARD", "OUTPUT", "PREROUTING", "POSTROUTING"];
+    let has_rules = |other: &&str| {
+        let start = format!("-A {other} ");
+        asked.table.is_none() && text.lines().any(|line| line.trim_start().starts_with(&start))
+    };
+    let others = if is_bare { others.into_iter().filter(has_rules).collect() } else { Vec::new() };
+    Ok(RuleFile { form, policy, chain, others })
 }
 
 /// Returns an error about a chain without rules, with the chains that exist.

@@ -190,7 +190,8 @@ fn a_log_of_zeek_names_the_service() {
 fn every_group_has_a_place_in_each_format_or_none() {
     for column in all_columns() {
         let is_application = column.group.is_payload();
-        let is_ours = ["quic_alpn", "quic_ech", "tls_ech"].contains(&column.name);
+        let ours = ["quic_alpn", "quic_ech", "tls_ech", "dns_responses", "dns_unanswered"];
+        let is_ours = ours.contains(&column.name);
         assert_eq!(EveWriter::takes(&column), is_application && !is_ours, "{}", column.name);
         let has_place = is_application || column.group == Group::Conn;
         assert_eq!(ZeekWriter::takes(&column), has_place, "{}", column.name);
