@@ -635,7 +635,7 @@ mod tests {
         assert_eq!(chart.piled().series[1].points, [(1.0, 42.0), (2.0, 42.0)]);
         assert_eq!(chart.rows()[3], ["udp", "1", "12"]);
         let svg = chart.svg().unwrap();
-        assert_eq!(svg.matches("<polygon").count(), 2);
+        assert_eq!(svg.matches("<polygon").count(), 3, "two layers, and a triangle in the legend");
         assert!(svg.contains("<title>1 s\ntcp: 30\nudp: 12</title>") && svg.ends_with("</svg>\n"), "{svg}");
     }
 
