@@ -108,6 +108,10 @@ fn compare<const W: usize>(
 ) -> Result<()> {
     let flows = &Flows::<W>::new(count, 1);
     let line = |count: u32| LineHash::<[u64; W], State>::try_new(&LineHashConfig::for_flows(count));
+    #[cfg_attr(
+        not(any(has_flat_maps, has_dpdk)),
+        expect(unused_mut, reason = "only programs in other languages are added")
+    )]
     let mut contenders: Contenders<'_> = vec![
         RefCell::new(Box::new(MapContender::<W, Ours<W>>::new("flow map", flows))),
         RefCell::new(Box::new(OurTable::new("linehash, hashed by the caller", flows, line)?)),
