@@ -19,6 +19,9 @@ struct Expected {
     flows: u64,
 }
 
+/// A capture in which one record of 48 bytes states so many more on the wire, which sums leave out.
+const IMPOSSIBLE: (&str, u64) = ("dev_mix_ether.pcap.zst", 4_093_509_120);
+
 fn expected(folder: &Path) -> Vec<Expected> {
     let table = std::fs::read_to_string(folder.join("expected.tsv")).unwrap();
     let rows = table.lines().skip(1).map(|line| {
@@ -45,9 +48,10 @@ fn real_captures_have_the_figures_that_other_tools_count() {
     let mut wrong = Vec::new();
     for file in &files {
         let document = replay(&[&file.path]);
+        let impossible = if file.name == IMPOSSIBLE.0 { IMPOSSIBLE.1 } else { 0 };
         let mut pairs = vec![
             ("packets", file.packets),
-            ("bytes_on_wire", file.bytes_on_wire),
+            ("bytes_on_wire", file.bytes_on_wire - impossible),
             ("bytes_captured", file.bytes_captured),
         ];
         if !EXPLAINED.contains(&file.name.as_str()) {

@@ -79,7 +79,10 @@ const ELSEWHERE: [(&str, &str); 12] = [
     ("-f", "select packets with --filter, and records with --where"),
     ("-i", "name the interface with --iface, in replay"),
     ("-c", "limit the packets with --limit"),
-    ("-z", "top sums by conversation, host, port or protocol; replay --fields tcp has what tcp.analysis has"),
+    (
+        "-z",
+        "top sums by conversation, host, port or protocol; replay --fields tcp has what tcp.analysis has",
+    ),
     ("-T", "choose columns of records with replay --flows - --columns"),
     ("-e", "choose columns of records with replay --flows - --columns"),
     ("--output", "name the file with --flows for records, or --write for packets"),
