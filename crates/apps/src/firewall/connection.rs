@@ -25,7 +25,7 @@ use flowloom_packet::PacketView;
 use flowloom_rules::firewall::{ConnectionState, Packet};
 
 use super::sctp_tracker::SctpTracker;
-use super::tcp_tracker::{Outcome, NetfilterTcp};
+use super::tcp_tracker::{NetfilterTcp, Outcome};
 
 /// The data of a flow that determines the states of its packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
