@@ -204,6 +204,7 @@ impl Policy {
 
     /// Returns the policy as `nf_tables` evaluates it: it does not look behind an authentication
     /// header of IPv6.
+    #[cfg(feature = "std")]
     pub(crate) fn stopping_at_authentication(self) -> Self {
         Self { stops_at_authentication: true, ..self }
     }

@@ -84,6 +84,7 @@ impl Writes {
     }
 
     /// Adds that packets without a connection may have become untracked.
+    #[cfg(feature = "std")]
     pub(crate) fn add_untracked(&mut self) {
         let mut conditions = Conditions::default();
         conditions.ask(TestKind::Unknowable(String::from("rules that come before leave it untracked")));

@@ -36,6 +36,8 @@ pub mod trace;
 #[cfg(feature = "std")]
 mod yaml;
 
+use alloc::string::String;
+
 use crate::rule::{ProtocolMatch, Rule, decimal};
 
 pub use iptables::tcp_flags;
