@@ -404,3 +404,24 @@ fn each_packet_has_a_verdict_and_an_open_one_says_what_may_decide() {
         flowloom(["rules", "explain", &rules, "10.0.0.1:9", &to, "tcp"]).ends(status);
     }
 }
+
+#[test]
+fn a_default_chain_without_rules_is_reported_if_another_has_some() {
+    let folder = Folder::new();
+    let file = |name: &str, filter: &str| {
+        let nat = "*nat\n:POSTROUTING ACCEPT [0:0]\n-A POSTROUTING -o eth0 -j MASQUERADE\nCOMMIT\n";
+        let text = format!("{nat}*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n{filter}COMMIT\n");
+        folder.write(name, text.as_bytes())
+    };
+    let forward = file("router.ipt", "-A FORWARD -p tcp -j ACCEPT\n");
+    let warning = "chain INPUT has only its policy, and there are rules in FORWARD";
+    let outcome = flowloom(["rules", "check", &forward]).says(&[warning, "choose with --chain"]);
+    assert!(!outcome.stderr.contains("POSTROUTING"), "of another table");
+    for quiet in [
+        &["rules", "check", &forward, "--chain", "INPUT"][..],
+        &["rules", "check", &file("host.ipt", "-A INPUT -p tcp -j DROP\n-A FORWARD -j DROP\n")],
+        &["rules", "check", &file("bare.ipt", "")],
+    ] {
+        assert!(!flowloom(quiet).stderr.contains("only its policy"), "{quiet:?}");
+    }
+}

@@ -332,13 +332,13 @@ pub fn read_of(options: &RuleOptions, table_option: &str) -> Result<RuleFile, Fa
         };
         return Err(Failure::Input(format!("{} has no rules{hint}", path.display())));
     }
-    let is_bare = form == Form::Iptables && asked.chain.is_none() && policy.sources().len() <= 1;
-    let others = ["FORWARD", "OUTPUT", "PREROUTING", "POSTROUTING"];
-    let has_rules = |other: &&str| {
-        let start = format!("-A {other} ");
-        asked.table.is_none() && text.lines().any(|line| line.trim_start().starts_with(&start))
-    };
-    let others = if is_bare { others.into_iter().filter(has_rules).collect() } else { Vec::new() };
+    let mut others = Vec::new();
+    if form == Form::Iptables && asked.chain.is_none() {
+        others = iptables::chains_with_rules(&text, asked.table.as_deref().unwrap_or("filter"));
+        if others.iter().any(|other| Some(*other) == chain.as_deref()) {
+            others.clear();
+        }
+    }
     Ok(RuleFile { form, policy, chain, others })
 }
 

@@ -13,14 +13,14 @@ use crate::args::Common;
 /// Packets by reason; reasons without packets are omitted.
 pub(crate) type ByReason = BTreeMap<&'static str, u64>;
 
-/// Warns that flows are missing because the table had no place for them.
+/// Warns that flows are missing because the table was full.
 pub(crate) fn warn_of_full_table(counts: &NoResult, all: u64, common: &Common) {
     if let Some(&packets) = counts.not_tracked.get(DropReason::TableFull.name()) {
         let share = percent(packets, all);
         let what = counted(packets, "packet");
         warn(
             &format!(
-                "{what} ({share}) of flows for which the table had no place are in no flow and no record\n  \
+                "{what} ({share}) have no flow and no record, because the flow table was full\n  \
                  end flows earlier with --timeout, or allow more memory or flows"
             ),
             common,

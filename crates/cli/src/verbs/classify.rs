@@ -193,7 +193,7 @@ fn hinted(failure: Failure, is_other: bool) -> Failure {
 }
 
 /// Maximum number of connections to remember for rules that ask for states.
-const CONNECTIONS_MAX: usize = 1 << 22;
+pub(super) const CONNECTIONS_MAX: usize = 1 << 22;
 
 /// The results so far.
 #[expect(clippy::struct_excessive_bools, reason = "each is asked or found by itself")]

@@ -145,7 +145,7 @@ impl Fields for Dns {
         ),
         column(
             "dns_unanswered",
-            "The questions that no response repeats, nor answers by its identifier if they are the first.",
+            "The questions that no response repeats. The first also counts as answered if a response has its identifier.",
         ),
         column(
             "dns_answers",

@@ -11,6 +11,7 @@ use flowloom::rules::firewall::{
 };
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 
+use super::super::classify::CONNECTIONS_MAX;
 use crate::args::Common;
 use crate::args::rules::{AssumeName, EnforceOptions, Explain, FragmentName};
 use crate::exit::{Failure, Status};
@@ -96,7 +97,7 @@ fn captured(
     let options = arguments.decoding.options()?;
     let options = options.with_errors_by_flow(options.errors_by_flow || matcher.is_some());
     let mut source = CaptureSet::open(&[Input::from_argument(path)], SetOptions::default())?;
-    let mut connections = Connections::new(usize::MAX);
+    let mut connections = Connections::new(CONNECTIONS_MAX);
     let mut batch = PacketBatch::new();
     let mut packets = 0;
     loop {

@@ -291,6 +291,26 @@ pub fn chains<'a>(text: &'a str, table: &str) -> Vec<&'a str> {
     chains
 }
 
+/// Returns the built-in chains of a table to which a text adds rules.
+#[must_use]
+pub fn chains_with_rules(text: &str, table: &str) -> Vec<&'static str> {
+    let mut is_in = is_listing(text);
+    let mut found = [false; BUILT_IN.len()];
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix('*') {
+            is_in = name.trim() == table;
+        } else if let Some(rule) =
+            line.strip_prefix("-A ").or_else(|| line.strip_prefix("-I ")).filter(|_| is_in)
+        {
+            let chain = rule.split_whitespace().next();
+            if let Some(at) = BUILT_IN.iter().position(|name| Some(*name) == chain) {
+                found[at] = true;
+            }
+        }
+    }
+    BUILT_IN.into_iter().zip(found).filter_map(|(name, has_rules)| has_rules.then_some(name)).collect()
+}
+
 /// Returns whether a text is the output of `iptables -S`, whose lines belong to no named table.
 pub(crate) fn is_listing(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim_start);
