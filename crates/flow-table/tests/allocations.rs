@@ -84,7 +84,6 @@ fn an_empty_map_answers_as_one_that_was_emptied() {
         map.set_now(Tick(100));
         assert_eq!(map.expire(9, |_, _, _| ()).removed, 0);
         map.retain(|_, _| unreachable!());
-        map.rekey(flowloom_flow_table::KeyedState::with_seed(3)).unwrap();
         map.try_reserve(0).unwrap();
         map.clear();
         let mut all_kept = flowloom_flow_table::evict::UnestablishedFirst::new(|_: &u64| true);

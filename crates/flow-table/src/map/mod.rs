@@ -478,23 +478,6 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         let Self { table, hasher, .. } = self;
         table.shrink(budget, |key| hash_with(hasher, key), on_move)
     }
-
-    /// Changes the hasher of a map in use, for a secret that may be known. New flows use the new
-    /// hasher at once, and [`compact`](FlowMap::compact) moves the others at the caller's pace.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`Growing::rekey`](crate::Growing::rekey); nothing has changed
-    /// then.
-    pub fn rekey(&mut self, hasher: S) -> Result<(), Full>
-    where
-        S: Clone + Send + Sync + 'static,
-    {
-        let former = self.hasher.clone();
-        self.table.rekey(move |key| hash_with(&former, key))?;
-        self.hasher = hasher;
-        Ok(())
-    }
 }
 
 impl<K: TableKey, V, S> FlowMap<K, V, S> {

@@ -14,12 +14,10 @@ where
     T: FlowTable<K, V>,
     F: BuildSegment<T>,
 {
-    /// Returns the segments whose flows have the present hashes. The former hash of other flows
-    /// cannot be computed without the key.
+    /// Returns the newest segment and the older ones that contain flows.
     #[inline]
-    pub(super) fn alike(&self) -> impl Iterator<Item = &Segment<K, T>> {
-        let older = self.older().filter(|segment| segment.former.is_none());
-        core::iter::once(&self.newest).chain(older)
+    pub(super) fn holding(&self) -> impl Iterator<Item = &Segment<K, T>> {
+        core::iter::once(&self.newest).chain(self.older())
     }
 
     /// Completes a lookup of many keys: converts ids of the newest segment, and looks up the rest
@@ -61,8 +59,7 @@ where
                 let mut count = 0;
                 while from < ids.len() && count < RETRY {
                     if ids[from].is_none() {
-                        let hash = segment.hash_in(&keys[from], hashes[from]);
-                        (places[count], some_keys[count], some_hashes[count]) = (from, keys[from], hash);
+                        (places[count], some_keys[count], some_hashes[count]) = (from, keys[from], hashes[from]);
                         count += 1;
                     }
                     from += 1;

@@ -64,8 +64,7 @@ where
     /// Examines no more than `budget` flows, so the time of a call is bounded; call it again while
     /// [`Drained::more`]. Each flow that moves gets a new id: `on_move` receives the old and the
     /// new one. Class, value and time move with it. A table stores no hashes, so `hash` must return
-    /// the hash that the caller uses for lookups of a key: the one with which it was inserted, or
-    /// the one in use since [`rekey`](Growing::rekey).
+    /// the hash that the caller uses for lookups of a key.
     ///
     /// Nothing moves while there is only one segment, or no space in the newest. A flow that the
     /// newest segment refuses, because a list is at its cap, stays and is tried again after all
@@ -96,7 +95,7 @@ where
             let (class, seen) = (oldest.table.class_of(id), oldest.table.last_seen(id));
             let (class, seen) = (class.unwrap_or_default(), seen.unwrap_or_default());
             let Some(key) = oldest.table.key_of(id) else { return outcome };
-            let hash = newest.hash_in(&key, hash(&key));
+            let hash = hash(&key);
             self.drained_to = next;
             looked_at += 1;
             // A flow leaves its slot only when the newest segment has one for it. If the newest
@@ -117,6 +116,16 @@ where
         self.retire();
         outcome.more = !self.older.is_empty();
         outcome
+    }
+
+    /// Opens a segment for all flows if the newest has too little space for them, with up to twice
+    /// the space that they need, as the limit allows. Returns whether there is one.
+    pub(crate) fn open_for_all(&mut self) -> bool {
+        if self.older.is_empty() || self.len() <= self.newest.flows {
+            return true;
+        }
+        let wanted = self.newest.flows.max(self.len().saturating_mul(2)).min(self.limits.flows_max);
+        self.count() < SEGMENTS_MAX && self.open(wanted).is_ok()
     }
 }
 

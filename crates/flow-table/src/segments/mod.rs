@@ -28,7 +28,6 @@ mod drain;
 mod limits;
 mod past;
 mod places;
-mod rekey;
 mod reserve;
 mod rivals;
 mod walk;
@@ -37,7 +36,6 @@ pub use drain::Drained;
 pub use limits::{BuildSegment, GrowthLimits};
 use past::PastCounts;
 use places::{Names, Places};
-use rekey::FormerHash;
 pub(crate) use walk::{Flows, FlowsMut, Found};
 
 use alloc::vec::Vec;
@@ -56,22 +54,12 @@ use flowloom_flow_key::TableHash;
 const SEGMENTS_MAX: usize = 12;
 
 /// One segment, which is a table.
+#[derive(Debug)]
 struct Segment<K, T> {
     table: T,
     names: Names,
     /// The number of flows for which it was built.
     flows: u32,
-    /// The hash of its flows, if callers have changed to another one.
-    former: Option<FormerHash<K>>,
-}
-
-impl<K, T: fmt::Debug> fmt::Debug for Segment<K, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Segment")
-            .field("table", &self.table)
-            .field("names", &self.names)
-            .finish_non_exhaustive()
-    }
 }
 
 /// A table made of tables; see the [module](self).
@@ -175,7 +163,7 @@ where
     /// Returns a table that opens its first segment for its first flow. Until then it has `none`,
     /// which refuses each flow as [`FullReason::Capacity`].
     pub(crate) fn without_segment(limits: GrowthLimits, none: T, build: F) -> Self {
-        let none = Segment { table: none, names: Names::NONE, flows: 0, former: None };
+        let none = Segment { table: none, names: Names::NONE, flows: 0 };
         Self::with_segment(none, Places::default(), limits, build)
     }
 
@@ -202,9 +190,9 @@ where
         let bytes = self.memory().total_bytes();
         let newest = segment_of(flows, &self.limits, bytes, &mut self.places, &mut self.build)?;
         self.largest = self.largest.max(flows);
-        let former = mem::replace(&mut self.newest, newest);
-        if former.flows != 0 {
-            self.older.push(former);
+        let previous = mem::replace(&mut self.newest, newest);
+        if previous.flows != 0 {
+            self.older.push(previous);
         }
         Ok(())
     }
@@ -303,7 +291,7 @@ where
     #[inline(never)]
     pub(crate) fn lookup_older(&self, key: &K, hash: TableHash) -> Option<FlowId> {
         self.older().find_map(|segment| {
-            let id = segment.table.lookup(key, segment.hash_in(key, hash))?;
+            let id = segment.table.lookup(key, hash)?;
             Some(segment.names.outer(id))
         })
     }
@@ -325,7 +313,7 @@ fn segment_of<K: TableKey, V, T: FlowTable<K, V>>(
     let flows_max = u64::from(u32::MAX - places.slot_count());
     let too_many = BuildError::TooManyFlows { flows: flows.into(), flows_max };
     let names = places.take(table.slot_count()).ok_or(too_many)?;
-    Ok(Segment { table, names, flows, former: None })
+    Ok(Segment { table, names, flows })
 }
 
 #[cold]
@@ -356,12 +344,12 @@ where
 
     #[inline]
     fn prefetch(&self, hash: TableHash) {
-        self.alike().for_each(|segment| segment.table.prefetch(hash));
+        self.holding().for_each(|segment| segment.table.prefetch(hash));
     }
 
     #[inline]
     fn prefetch_states(&self, hashes: &[TableHash]) {
-        self.alike().for_each(|segment| segment.table.prefetch_states(hashes));
+        self.holding().for_each(|segment| segment.table.prefetch_states(hashes));
     }
 
     #[inline]
@@ -462,7 +450,7 @@ where
             if let Some(id) = known {
                 return Ok(Entry { id, is_new: false });
             }
-            vacated = self.evict_for(&key, hash, policy);
+            vacated = self.evict_for(hash, policy);
             if vacated.is_none() {
                 self.refused += 1;
                 return Err(Full { reason: FullReason::Capacity });
@@ -482,7 +470,6 @@ where
                 if outcome.is_ok() {
                     break;
                 }
-                let hash = segment.hash_in(&key, hash);
                 outcome = enter(segment, hash);
             }
             if outcome.is_err() {
@@ -492,7 +479,6 @@ where
         if let (Err(_), Some(segment)) = (outcome, vacated.and_then(|number| self.all_mut().nth(number))) {
             // A flow was evicted for this one, so it is inserted even if the newest segment has no
             // slot for it.
-            let hash = segment.hash_in(&key, hash);
             outcome = enter(segment, hash);
         }
         if outcome.is_err() && self.newest.evict(hash, policy) {

@@ -40,11 +40,10 @@ where
     /// returns how many segments are younger than that one.
     pub(super) fn evict_for(
         &mut self,
-        key: &K,
         hash: TableHash,
         policy: &mut impl Evict<K, V>,
     ) -> Option<usize> {
-        self.all_mut().position(|segment| segment.evict(segment.hash_in(key, hash), policy))
+        self.all_mut().position(|segment| segment.evict(hash, policy))
     }
 }
 

@@ -30,7 +30,6 @@ enum Step {
     Batch(Vec<u16>),
     Compact(u32),
     Shrink(u32),
-    Rekey(u64),
     Drain(usize),
     Clone,
 }
@@ -54,7 +53,6 @@ fn step(keys: u16) -> impl Strategy<Value = Step> {
         2 => prop::collection::vec(0..keys, 0..600).prop_map(Step::Batch),
         2 => (1..40_u32).prop_map(Step::Compact),
         2 => (1..40_u32).prop_map(Step::Shrink),
-        1 => any::<u64>().prop_map(Step::Rekey),
         1 => (0..40_usize).prop_map(Step::Drain),
         1 => Just(Step::Clone),
     ]
@@ -209,7 +207,6 @@ fn check(steps: Vec<Step>, mut map: FlowMap<u16, u32>) {
             Step::Shrink(budget) => {
                 map.shrink(budget, |old, new| assert_ne!(old, new));
             }
-            Step::Rekey(seed) => map.rekey(KeyedState::with_seed(seed)).unwrap_or(()),
             Step::Drain(count) => {
                 let drained: Vec<_> = map.drain().take(count).collect();
                 assert_eq!(drained.len(), count.min(model.len()));

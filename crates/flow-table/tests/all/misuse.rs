@@ -374,7 +374,6 @@ fn operate_map(map: &mut Map, state: &mut u64) {
         15 => _ = map.expire(5, |_, _, _| burn()),
         16 => _ = map.compact(7, |_, _| burn()),
         17 => _ = map.shrink(7, |_, _| burn()),
-        18 => drop(map.rekey(KeyedState::with_seed(*state))),
         _ => _ = map.drain().take(2).count(),
     }
 }
