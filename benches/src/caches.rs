@@ -122,7 +122,7 @@ pub fn run(options: &Options, report: &mut JudgedReport) -> Result<Vec<String>> 
     };
     let trace = Trace::new(read(path)?, 0);
     let accesses = trace.accesses().len() as u64;
-    let of = |policy| CacheSpec::PAPER.with_policy(policy);
+    let spec = |policy| CacheSpec::PAPER.with_policy(policy);
     let mut missing = Vec::new();
     let mut python = options.python.as_deref();
     if let Some(found) = python
@@ -143,7 +143,7 @@ pub fn run(options: &Options, report: &mut JudgedReport) -> Result<Vec<String>> 
             ("Belady", Policy::Min),
         ] {
             let theirs = libcachesim(python, path, name)?.0;
-            let ours = measured(&trace, &of(policy))?.miss_ratio();
+            let ours = measured(&trace, &spec(policy))?.miss_ratio();
             if (theirs - ours).abs() > 1e-9 {
                 bail!("{name} of {LINES} objects misses {ours} of accesses here, {theirs} in libCacheSim");
             }
@@ -153,12 +153,12 @@ pub fn run(options: &Options, report: &mut JudgedReport) -> Result<Vec<String>> 
     let from_file = |policy| {
         move || -> u64 {
             let trace = Trace::new(read(path).unwrap_or_default(), 0);
-            simulate(&trace, &of(policy))
+            simulate(&trace, &spec(policy))
         }
     };
     let in_memory = |policy| {
         let trace = &trace;
-        move || -> u64 { simulate(trace, &of(policy)) }
+        move || -> u64 { simulate(trace, &spec(policy)) }
     };
     let mut rounds = Rounds::new(options.rounds)
         .variant("two-bank LRU, from file", from_file(Policy::Lru))

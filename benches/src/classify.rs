@@ -229,14 +229,14 @@ fn look_up(
     } else {
         None
     };
-    let of = |name: String, classifier| {
+    let contender = |name: String, classifier| {
         Box::new(Ours { name, classifier, keys, matches: vec![Match::NONE; keys.len()] })
     };
-    let mut all: Vec<Box<dyn Rival + '_>> = vec![of(format!("flowloom-{}", ours.isa()), ours)];
+    let mut all: Vec<Box<dyn Rival + '_>> = vec![contender(format!("flowloom-{}", ours.isa()), ours)];
     all.extend(
-        others.iter().map(|(isa, other)| -> Box<dyn Rival> { of(format!("flowloom-{isa}"), other) }),
+        others.iter().map(|(isa, other)| -> Box<dyn Rival> { contender(format!("flowloom-{isa}"), other) }),
     );
-    all.extend(linear.iter().map(|linear| -> Box<dyn Rival> { of(String::from("linear"), linear) }));
+    all.extend(linear.iter().map(|linear| -> Box<dyn Rival> { contender(String::from("linear"), linear) }));
     if let Some(built) = built {
         all.extend(built.methods(keys));
     }

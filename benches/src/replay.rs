@@ -124,11 +124,11 @@ pub fn run(capture: &CaptureFile, rounds: usize) -> Result<Outcome, String> {
     let [descriptors, batches] = &rings;
     results.extend(ring_results("ring of descriptors", &descriptors[1..]));
     results.extend(ring_results("ring and descriptor batches", &batches[1..]));
-    let of = |name: &str| outcome.samples.iter().find(|samples| samples.name == name);
+    let samples_of = |name: &str| outcome.samples.iter().find(|samples| samples.name == name);
     let ratios = COMPARISONS
         .iter()
         .filter_map(|&(ours, rival, clock, goal)| {
-            Some(ratio(of(ours)?, of(rival)?, bench.round_packets, clock, goal))
+            Some(ratio(samples_of(ours)?, samples_of(rival)?, bench.round_packets, clock, goal))
         })
         .collect();
     Ok(Outcome {

@@ -213,7 +213,7 @@ impl Bench<'_> {
         let mut packets = 0;
         for (command, output) in commands.iter().zip(outputs) {
             let output = output.map_err(text)?;
-            let answer = Answer::of(&output.stdout).filter(|_| output.status.success());
+            let answer = Answer::from_json(&output.stdout).filter(|_| output.status.success());
             let answer = answer.ok_or_else(|| {
                 let output_text = String::from_utf8_lossy(&output.stderr);
                 format!("{command:?}: {}: {}", output.status, output_text.trim_end())
@@ -263,7 +263,7 @@ struct Answer {
 }
 
 impl Answer {
-    fn of(json: &[u8]) -> Option<Self> {
+    fn from_json(json: &[u8]) -> Option<Self> {
         let value: Value = serde_json::from_slice(json).ok()?;
         let digest = value.get("digest")?.as_str()?;
         let half = |digits| u64::from_str_radix(digest.get(digits)?, 16).ok();
@@ -284,8 +284,8 @@ fn times(app: &str, samples: &Samples) -> [JudgedResult; 2] {
 /// Returns the comparisons of an application. A ratio is the rival's time divided by Flowloom's.
 fn comparisons(app: &str, packets: u64, samples: &[Samples]) -> Vec<JudgedRow> {
     let ratio = |ours: &str, rival: &str, clock| {
-        let of = |name: &str| samples.iter().find(|samples| samples.name == name);
-        let (ours, rival) = (of(ours)?, of(rival)?);
+        let samples_of = |name: &str| samples.iter().find(|samples| samples.name == name);
+        let (ours, rival) = (samples_of(ours)?, samples_of(rival)?);
         let of_clock = |samples: &Samples| match clock {
             Clock::Cpu => samples.cpu_ns.clone(),
             Clock::Wall => samples.wall_ns.clone(),
@@ -324,9 +324,9 @@ mod tests {
     #[test]
     fn the_output_of_a_program_is_parsed() {
         let json = br#"{"packets": 7, "digest": "0000000000000001000000000000000f"}"#;
-        assert_eq!(Answer::of(json), Some(Answer { packets: 7, digest: [1, 15] }));
-        assert_eq!(Answer::of(br#"{"packets": 7}"#), None);
-        assert_eq!(Answer::of(b"error"), None);
+        assert_eq!(Answer::from_json(json), Some(Answer { packets: 7, digest: [1, 15] }));
+        assert_eq!(Answer::from_json(br#"{"packets": 7}"#), None);
+        assert_eq!(Answer::from_json(b"error"), None);
     }
 
     #[test]

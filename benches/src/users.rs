@@ -314,14 +314,14 @@ impl SessionStore for Mutexed {
 
 impl Sessions for &Mutexed {
     fn burst(&self, numbers: &[u64]) -> u64 {
-        let of = |&number: &u64| {
+        let step = |&number: &u64| {
             // The lock covers the lookup; the session is used after it.
             let mut map = self.lock().unwrap_or_else(PoisonError::into_inner);
             let found = Arc::clone(map.entry(pair(number)).or_insert_with(|| session(number)));
             drop(map);
             found.count()
         };
-        numbers.iter().map(of).sum()
+        numbers.iter().map(step).sum()
     }
 
     fn end(&self, number: u64) -> bool {
@@ -339,11 +339,11 @@ impl SessionStore for Dash {
 
 impl Sessions for &Dash {
     fn burst(&self, numbers: &[u64]) -> u64 {
-        let of = |&number: &u64| match self.get(&pair(number)) {
+        let step = |&number: &u64| match self.get(&pair(number)) {
             Some(found) => found.count(),
             None => self.entry(pair(number)).or_insert_with(|| session(number)).count(),
         };
-        numbers.iter().map(of).sum()
+        numbers.iter().map(step).sum()
     }
 
     fn end(&self, number: u64) -> bool {
@@ -362,11 +362,11 @@ impl SessionStore for Ours {
 impl Sessions for Handle<'_, Pair, Arc<Session>, KeyedState> {
     fn burst(&self, numbers: &[u64]) -> u64 {
         let pinned = self.pin();
-        let of = |&number: &u64| {
+        let step = |&number: &u64| {
             let found = pinned.get_or_insert_with(pair(number), || session(number));
             found.map_or(0, |session| session.count())
         };
-        numbers.iter().map(of).sum()
+        numbers.iter().map(step).sum()
     }
 
     fn end(&self, number: u64) -> bool {

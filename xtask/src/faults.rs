@@ -266,10 +266,13 @@ fn check_records(outcome: &Output, in_file: Option<u64>) -> Result<()> {
     }
     let records = &report["records"];
     let Some(ended) = records["ended"].as_u64() else { return Ok(()) };
-    let of = |name: &str| records[name].as_u64().unwrap_or(u64::MAX);
-    ensure!(ended == of("written") + of("passed_over") + of("lost"), "records do not add up: {records}");
+    let count = |name: &str| records[name].as_u64().unwrap_or(u64::MAX);
+    ensure!(
+        ended == count("written") + count("passed_over") + count("lost"),
+        "records do not add up: {records}"
+    );
     if let Some(in_file) = in_file {
-        ensure!(in_file == of("written"), "{in_file} records are in the file: {records}");
+        ensure!(in_file == count("written"), "{in_file} records are in the file: {records}");
     }
     Ok(())
 }

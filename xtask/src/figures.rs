@@ -110,7 +110,7 @@ impl<'a> Table<'a> {
     }
 
     fn markdown(&self, ratios: &[Value]) -> String {
-        let column_of = |ratio: &Value| self.columns.map_or("ratio".to_owned(), |c| shown(&ratio[c]));
+        let column_of = |ratio: &Value| self.columns.map_or("ratio".to_owned(), |c| cell_text(&ratio[c]));
         let mut columns: Vec<String> = Vec::new();
         let mut lines: Vec<(Vec<String>, Vec<&Value>)> = Vec::new();
         for ratio in ratios {
@@ -118,7 +118,7 @@ impl<'a> Table<'a> {
             if !columns.contains(&column) {
                 columns.push(column);
             }
-            let key: Vec<String> = self.rows.iter().map(|field| shown(&ratio[*field])).collect();
+            let key: Vec<String> = self.rows.iter().map(|field| cell_text(&ratio[*field])).collect();
             match lines.iter_mut().find(|(known, _)| *known == key) {
                 Some((_, cells)) => cells.push(ratio),
                 None => lines.push((key, vec![ratio])),
@@ -156,7 +156,7 @@ fn cell(ratio: &Value) -> String {
     if ratio["met"] == Value::Bool(false) { format!("**{text}**") } else { text }
 }
 
-fn shown(value: &Value) -> String {
+fn cell_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => grouped(&number.to_string()),

@@ -9,7 +9,6 @@ mod faults;
 mod figures;
 mod kernel;
 mod live;
-mod loader_arms;
 mod matrix;
 mod meters;
 mod owners;
@@ -79,8 +78,6 @@ enum Task {
     Matrix,
     /// Compare the kernel's netfilter with classify (as root)
     Kernel(kernel::Options),
-    /// Delete the arms of the loaders of rules, and look for other verdicts
-    LoaderArms(loader_arms::Options),
     /// Write records in every format, and read them with nfdump, netflow, DuckDB, pyarrow, pandas
     /// and NFStream
     RoundTrips(round_trips::Options),
@@ -136,7 +133,6 @@ fn run(task: Task, root: &Path) -> Result<ExitCode> {
         Task::Figures => figures::run(root),
         Task::Matrix => matrix::run(root),
         Task::Kernel(options) => kernel::run(root, options),
-        Task::LoaderArms(options) => loader_arms::run(root, options),
         Task::RoundTrips(options) => round_trips::run(root, options),
         Task::Live(Words { words }) => live::run(root, &words),
         Task::Owners(options) => owners::run(root, options),

@@ -136,9 +136,12 @@ impl Exception {
     fn is_in(&self, headers: &[&str], tags: &BTreeSet<&str>) -> bool {
         let before = std::iter::once("file").chain(headers.iter().copied());
         before.zip(headers).any(|(before, header)| {
-            let is_what =
-                if self.what == "tag" { tags.contains(name(header)) } else { is(header, &self.what) };
-            is_what && (self.within == "*" || is(before, &self.within))
+            let is_what = if self.what == "tag" {
+                tags.contains(name(header))
+            } else {
+                matches_header(header, &self.what)
+            };
+            is_what && (self.within == "*" || matches_header(before, &self.within))
         })
     }
 }
@@ -149,7 +152,7 @@ fn name(header: &str) -> &str {
 
 /// Returns whether a header such as `vlan#1:33024` is meant by `vlan`, `vlan#1`, `vlan:33024` or
 /// its whole name.
-fn is(header: &str, pattern: &str) -> bool {
+fn matches_header(header: &str, pattern: &str) -> bool {
     let (kind, number) = header.split_once(':').unwrap_or((header, ""));
     let (pattern, wanted) = pattern.split_once(':').unwrap_or((pattern, number));
     number == wanted && (pattern == kind || pattern == name(kind))
@@ -165,8 +168,8 @@ mod tests {
         let exceptions = exceptions(table).unwrap();
         let tags = tags("kind,name\nethertype,vlan,1\nip_protocol,gre,47\n");
         let found = |headers: &[&str]| {
-            let of = exceptions.iter().find(|exception| exception.is_in(headers, &tags));
-            of.map(|exception| exception.why.as_str())
+            let exception = exceptions.iter().find(|exception| exception.is_in(headers, &tags));
+            exception.map(|exception| exception.why.as_str())
         };
         assert_eq!(found(&["link_ethernet#1:1", "gue#2:6080"]), Some("a, b"));
         assert_eq!(found(&["link_erf#2:175", "vlan#1:33024"]), Some("c"));

@@ -158,7 +158,7 @@ pub fn run(options: &Options, report: &mut JudgedReport) -> Result<Vec<String>> 
             let work = format!("{set}, {work}");
             let job =
                 Job { work, transport, patterns: &patterns, scanner: &scanner, full, payloads: &payloads };
-            whole(&job, &rescanner, options, report, &mut missing)?;
+            measure_whole(&job, &rescanner, options, report, &mut missing)?;
         }
         let work = format!("{set}, TCP in pieces");
         let transport = Transport::Tcp;
@@ -186,7 +186,7 @@ struct Job<'a> {
     payloads: &'a Payloads,
 }
 
-fn whole(
+fn measure_whole(
     job: &Job<'_>,
     rescanner: &Rescanner,
     options: &Options,
@@ -204,7 +204,7 @@ fn whole(
         bounds.iter().map(|&at| id_of(rescanner.first(transport, slice(bytes, at)))).collect();
     let mut ours: Answers = vec![0; bounds.len()];
     ours_whole(scanner, transport, bytes, &bounds, &mut ours);
-    same(work, &ours, &expected)?;
+    check_answers(work, &ours, &expected)?;
     #[cfg(has_vectorscan)]
     let mut vectorscan = rival(job.patterns, transport, false)?;
     #[cfg(has_vectorscan)]
@@ -257,7 +257,7 @@ fn streams(
     ours_whole(scanner, Transport::Tcp, &payloads.bytes, &payloads.streams, &mut expected);
     let mut ours: Answers = vec![0; payloads.streams.len()];
     ours_streams(scanner, payloads, &mut ours);
-    same(work, &ours, &expected)?;
+    check_answers(work, &ours, &expected)?;
     let _ = (job.patterns, &missing);
     let alone = checksum(&ours);
     let whole: Answers = payloads
@@ -295,7 +295,7 @@ fn streams(
     judge(work, Payloads::total(&payloads.streams), &rounds.run()?.samples, report)
 }
 
-fn same(work: &str, answers: &[u32], expected: &[u32]) -> Result<()> {
+fn check_answers(work: &str, answers: &[u32], expected: &[u32]) -> Result<()> {
     let differ = answers.iter().zip(expected).filter(|(a, b)| a != b).count();
     if differ > 0 {
         bail!("{work}: the scanner's answers differ for {differ} of {} buffers", answers.len());

@@ -62,7 +62,7 @@ struct Facts {
 impl<'a> Case<'a> {
     pub(super) fn new(draw: &mut Draw, inputs: &[PathBuf], l7: &'a L7Plan) -> Self {
         let bytes = inputs.iter().filter_map(|path| std::fs::metadata(path).ok()).map(|file| file.len());
-        let seconds = |draw: &mut Draw| draw.of(&[None, Some(1), Some(15)]).map(|s: u64| s * SECOND_NS);
+        let seconds = |draw: &mut Draw| draw.choice(&[None, Some(1), Some(15)]).map(|s: u64| s * SECOND_NS);
         Self {
             inputs: inputs.iter().cloned().map(Input::Path).collect(),
             bytes: bytes.sum(),

@@ -22,7 +22,7 @@ impl Draw {
         self.below(times) == 0
     }
 
-    pub(super) fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+    pub(super) fn choice<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.index(choices.len())]
     }
 }

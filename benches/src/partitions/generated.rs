@@ -48,9 +48,9 @@ pub(super) fn write(draw: &mut Draw, directory: &Path) -> io::Result<Vec<PathBuf
 /// Returns a classic file, in either byte order and time unit.
 fn classic(draw: &mut Draw) -> io::Result<Vec<u8>> {
     let options = PcapOptions {
-        time_unit: draw.of(&[TimeUnit::Micro, TimeUnit::Nano]),
-        byte_order: draw.of(&[ByteOrder::Little, ByteOrder::Big]),
-        snaplen_bytes: draw.of(&[262_144, 262_144, 262_144, 96]),
+        time_unit: draw.choice(&[TimeUnit::Micro, TimeUnit::Nano]),
+        byte_order: draw.choice(&[ByteOrder::Little, ByteOrder::Big]),
+        snaplen_bytes: draw.choice(&[262_144, 262_144, 262_144, 96]),
         ..PcapOptions::default()
     };
     let mut traffic = Traffic::new(draw)?;
@@ -70,8 +70,8 @@ fn blocks(draw: &mut Draw) -> io::Result<Vec<u8>> {
     let adds_interfaces = draw.one_in(2);
     while let Some((meta, frame)) = traffic.next(draw) {
         if adds_interfaces && links.len() < 6 && draw.one_in(150) {
-            let link = draw.of(&[LinkType::ETHERNET, LinkType::RAW]);
-            let snaplen_bytes = draw.of(&[262_144, 128, 0]);
+            let link = draw.choice(&[LinkType::ETHERNET, LinkType::RAW]);
+            let snaplen_bytes = draw.choice(&[262_144, 128, 0]);
             links.push(link);
             writer.add_interface(Interface { link, snaplen_bytes, ..Interface::default() })?;
         }
@@ -104,17 +104,17 @@ impl Traffic {
         let config = MixConfig {
             packets,
             flows: 1 + draw.below(packets.min(300)),
-            v6_permille: draw.of(&[0, 100, 500]),
-            vlan_permille: draw.of(&[0, 0, 300]),
-            fragment_permille: draw.of(&[0, 10, 31]),
-            other_permille: draw.of(&[0, 4, 100]),
-            burst_packets: draw.of(&[1, 8]),
-            rate_pps: draw.of(&[20, 1_000, 1_000_000]),
+            v6_permille: draw.choice(&[0, 100, 500]),
+            vlan_permille: draw.choice(&[0, 0, 300]),
+            fragment_permille: draw.choice(&[0, 10, 31]),
+            other_permille: draw.choice(&[0, 4, 100]),
+            burst_packets: draw.choice(&[1, 8]),
+            rate_pps: draw.choice(&[20, 1_000, 1_000_000]),
             seed: draw.below(u64::MAX),
             ..MixConfig::default()
         };
-        let tunnelled = draw.of(&[0, 0, 1, 4]);
-        let back = draw.of(&[None, None, Some(20), Some(500)]);
+        let tunnelled = draw.choice(&[0, 0, 1, 4]);
+        let back = draw.choice(&[None, None, Some(20), Some(500)]);
         let mix = Mix::new(config).map_err(io::Error::other)?;
         Ok(Self { mix, frame: Vec::new(), tunnelled, back })
     }
@@ -125,7 +125,7 @@ impl Traffic {
             meta.time_ns -= draw.below(3_000) * MILLISECOND_NS;
         }
         if let Ok(headers) = decode(LinkType::ETHERNET, &self.frame, DecodeOptions::default()) {
-            let payload = draw.of(&PAYLOADS);
+            let payload = draw.choice(&PAYLOADS);
             let at = headers.payload_offset as usize;
             if draw.one_in(2)
                 && headers.payload_bytes as usize >= payload.len()
@@ -166,8 +166,10 @@ mod tests {
         let mut traffic = Traffic { tunnelled: 8, back: None, ..Traffic::new(&mut draw).unwrap() };
         let mut differ = 0;
         while let Some((_, frame)) = traffic.next(&mut draw) {
-            let of = |decap| decode(LinkType::ETHERNET, frame, DecodeOptions::default().with_decap(decap));
-            differ += u32::from(of(false).map(|outer| outer.key) != of(true).map(|inner| inner.key));
+            let decoded =
+                |decap| decode(LinkType::ETHERNET, frame, DecodeOptions::default().with_decap(decap));
+            differ +=
+                u32::from(decoded(false).map(|outer| outer.key) != decoded(true).map(|inner| inner.key));
         }
         assert!(differ > 0);
     }

@@ -130,8 +130,9 @@ impl<const W: usize> Prefetching<W> {
     fn control(&self) -> *const u8 {
         let entries = (0..self.table.num_buckets()).zip(1..);
         let first = entries.filter_map(|(index, end)| Some((self.table.get_bucket(index)?, end)));
-        let of = |(entry, end): (&([u64; W], State), usize)| ptr::from_ref(entry).wrapping_add(end).cast();
-        first.map(of).next().unwrap_or(ptr::null())
+        let address =
+            |(entry, end): (&([u64; W], State), usize)| ptr::from_ref(entry).wrapping_add(end).cast();
+        first.map(address).next().unwrap_or(ptr::null())
     }
 }
 

@@ -332,7 +332,7 @@ impl Classifier {
 
     /// Returns what was built for a family, and its worst-case cost.
     pub fn stats(&self) -> Stats {
-        Stats { v4: FamilyStats::of(&self.v4), v6: FamilyStats::of(&self.v6) }
+        Stats { v4: FamilyStats::new(&self.v4), v6: FamilyStats::new(&self.v6) }
     }
 }
 
@@ -371,7 +371,7 @@ pub struct FamilyStats {
 }
 
 impl FamilyStats {
-    fn of<K: Key>(half: &Half<K>) -> Self {
+    fn new<K: Key>(half: &Half<K>) -> Self {
         let program = &half.tuned.program;
         let mut worst = Reads::default();
         for tree in program.worst() {

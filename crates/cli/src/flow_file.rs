@@ -187,7 +187,7 @@ impl Destination {
         }
         let ending =
             |path: &Path| path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
-        let (compression, inner) = Compression::of(path);
+        let (compression, inner) = Compression::from_path(path);
         // The name that Suricata gives its log.
         let is_eve = inner.file_name().is_some_and(|name| name == "eve.json");
         let of_ending = match ending(inner).as_deref() {

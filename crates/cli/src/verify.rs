@@ -74,7 +74,7 @@ pub(crate) fn oracle<A: App>(
                 continue;
             };
             let is_idle = |timeout: IdleTimeout| timeout.is_over(tick_of(*last_seen), tick_of(now));
-            let next = if repeat.timeouts.of(flow.is_closed()).is_some_and(is_idle) {
+            let next = if repeat.timeouts.timeout(flow.is_closed()).is_some_and(is_idle) {
                 Some(A::Flow::default())
             } else {
                 app.next_record(&view, flow)

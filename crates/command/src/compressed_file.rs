@@ -19,7 +19,7 @@ pub enum Compression {
 impl Compression {
     /// Returns the compression that the extension of a name selects, and the name without that
     /// extension.
-    pub fn of(path: &Path) -> (Self, &Path) {
+    pub fn from_path(path: &Path) -> (Self, &Path) {
         let packing = match path.extension() {
             Some(ending) if ending.eq_ignore_ascii_case("gz") => Self::Gzip,
             Some(ending) if ending.eq_ignore_ascii_case("zst") => Self::Zstd,

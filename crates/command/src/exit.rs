@@ -99,10 +99,10 @@ impl From<StartError> for Failure {
         Self::Usage(match &error {
             // The engine does not know the options of the command, so the advice is added here.
             StartError::Config(error @ ConfigError::NoOrder { .. }) => {
-                said(error, "use --order external, which any policy supports, or --order none")
+                config_message(error, "use --order external, which any policy supports, or --order none")
             }
             StartError::Config(error @ (ConfigError::Topology { .. } | ConfigError::Unpinnable { .. })) => {
-                said(error, "use --no-pin to run without pinning")
+                config_message(error, "use --no-pin to run without pinning")
             }
             StartError::Table(table) => match table.downcast_ref() {
                 Some(TableError::Given(error)) => {
@@ -147,7 +147,7 @@ fn no_memory(error: &BuildError, advice: &str) -> String {
 }
 
 /// Returns the error, with advice in terms of the command instead of the library.
-fn said(error: &ConfigError, advice: &str) -> String {
+fn config_message(error: &ConfigError, advice: &str) -> String {
     let text = error.to_string();
     format!("{}\n  {advice}", text.lines().next().unwrap_or(&text))
 }

@@ -27,7 +27,7 @@ pub enum Captured {
 impl Captured {
     /// Returns the interface that `--iface` names. `any` captures on all.
     pub fn on(name: &str) -> Option<Self> {
-        if name == "any" { Some(Self::BySeveral) } else { Self::by(InterfaceName::of(name)) }
+        if name == "any" { Some(Self::BySeveral) } else { Self::by(InterfaceName::new(name)) }
     }
 
     /// Returns an interface by its name. `None` if that is unknown.
@@ -90,7 +90,7 @@ fn names_in(mut input: impl Read) -> io::Result<Option<Captured>> {
         if kind == INTERFACE && body <= DESCRIPTION_BYTES_MAX {
             let mut description = vec![0; body as usize];
             input.read_exact(&mut description)?;
-            let name = name_of(&description, is_big).map(|name| InterfaceName::of(&name));
+            let name = name_of(&description, is_big).map(|name| InterfaceName::new(&name));
             let Some(one) = name.and_then(Captured::by) else { return Ok(None) };
             if *found.get_or_insert(one) != one {
                 found = Some(Captured::BySeveral);

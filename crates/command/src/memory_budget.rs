@@ -28,15 +28,15 @@ impl Budget {
     /// Returns the budget of an option, and by default half of the free memory, for a process that
     /// runs beside others.
     pub fn half_of_free(given: Option<u64>) -> Self {
-        Self::of(given, |free| free / 2, "half of the free memory is")
+        Self::new(given, |free| free / 2, "half of the free memory is")
     }
 
     /// Returns the budget of an option, and by default the free memory.
     pub fn of_free(given: Option<u64>) -> Self {
-        Self::of(given, |free| free, "the free memory is")
+        Self::new(given, |free| free, "the free memory is")
     }
 
-    fn of(given: Option<u64>, share: impl Fn(u64) -> u64, of_free: &'static str) -> Self {
+    fn new(given: Option<u64>, share: impl Fn(u64) -> u64, of_free: &'static str) -> Self {
         // A system that does not say how much is free has no limits either.
         let free = memory::available_bytes().unwrap_or(u64::MAX);
         match given {

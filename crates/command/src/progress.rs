@@ -40,7 +40,7 @@ fn is_long(ended: &Receiver<()>) -> bool {
 }
 
 /// Returns the time that work needs for the rest at its speed so far.
-fn left(begun: Instant, done: u64, total: u64) -> String {
+fn time_left(begun: Instant, done: u64, total: u64) -> String {
     if done == 0 {
         return String::new();
     }
@@ -130,7 +130,7 @@ fn draw(label: String, set: &SetProgress, control: &Control, ended: &Receiver<()
         before = now;
         bar.set_position(set.done_bytes());
         let rest = if total > 0 {
-            left(begun, set.done_bytes(), total)
+            time_left(begun, set.done_bytes(), total)
         } else {
             format!("  {}  {:.0} s", crate::render::counted(now.1, "packet"), begun.elapsed().as_secs_f64())
         };
@@ -169,7 +169,7 @@ impl Steps {
                 bar.set_message(format!(
                     "{}/s{}",
                     crate::render::scaled(rate).trim(),
-                    left(begun, done, total)
+                    time_left(begun, done, total)
                 ));
             });
         };

@@ -266,7 +266,7 @@ pub fn check_inputs(rules: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
 /// Returns the format of the rules that options name.
 pub fn form_of(options: &RuleOptions) -> Result<Form, Failure> {
     let text = read_text(&options.rules, LoadOptions::default().limits.bytes_max, FORMS)?;
-    Ok(Form::of(&plain_name(&options.rules), &text))
+    Ok(Form::detect(&plain_name(&options.rules), &text))
 }
 
 /// Reads the rules that options name.
@@ -279,7 +279,7 @@ pub fn read_of(options: &RuleOptions, table_option: &str) -> Result<RuleFile, Fa
     let path = &options.rules;
     let asked = load_options(&options.file, options.table.as_ref())?;
     let text = read_text(path, asked.limits.bytes_max, FORMS)?;
-    let form = Form::of(&plain_name(path), &text);
+    let form = Form::detect(&plain_name(path), &text);
     if !form.has_chains() {
         for (option, value) in [("--chain", &asked.chain), (table_option, &asked.table)] {
             if let Some(value) = value {

@@ -79,12 +79,12 @@ fn group_headroom(root: &Path) -> Option<u64> {
         // A limit may be set on any ancestor; the tightest one counts. In a container, the path may
         // be that of the host, and only the mount exists.
         let folders = group.ancestors().take_while(|folder| folder.starts_with(&mount));
-        folders.filter_map(|folder| left(folder, &names)).min()
+        folders.filter_map(|folder| group_remaining(folder, &names)).min()
     });
     tightest.min()
 }
 
-fn left(folder: &Path, names: &Names) -> Option<u64> {
+fn group_remaining(folder: &Path, names: &Names) -> Option<u64> {
     let number = |name| text(&folder.join(name)).trim().parse::<u64>().ok();
     let (limit, used) = (number(names.limit)?, number(names.used)?);
     let stat = text(&folder.join("memory.stat"));
@@ -143,8 +143,8 @@ mod tests {
         let files = [("proc/self/status", "VmPeak:\t 9000000 kB\nVmSize:\t 3145728 kB\n")];
         let left =
             |all| crate::system_files::with_files("addresses", &files, |root| addresses_left(root, all));
-        assert_eq!(left(u64::from(u32::MAX)), Some((1 << 30) - 1));
-        assert_eq!(left(1 << 20), Some(0));
+        assert_eq!(group_remaining(u64::from(u32::MAX)), Some((1 << 30) - 1));
+        assert_eq!(group_remaining(1 << 20), Some(0));
         let limit = "Max address space         3221225473          unlimited            bytes\n";
         let limited = [files[0], ("proc/self/limits", limit)];
         let left = |root: &Path| addresses_left(root, u64::MAX);

@@ -550,14 +550,14 @@ mod tests {
                      3000-5000 rw-p 00000000 00:00 0\nRss: 4 kB\nAnonHugePages:         0 kB\n\
                      5000-6000 rw-p 00000000 00:00 0\nAnonHugePages:      4096 kB\n\
                      6000-7000 rw-p 00000000 00:00 0\nAnonHugePages:         0 kB\n";
-        let of = |start, end| huge_in(smaps.as_bytes(), start, end - start);
+        let huge = |start, end| huge_in(smaps.as_bytes(), start, end - start);
         assert_eq!(
-            of(0x3000, 0x5000),
+            huge(0x3000, 0x5000),
             Some(false),
             "neither what ends where it begins nor what begins where it ends"
         );
-        assert_eq!([of(0x2FFF, 0x5000), of(0x3000, 0x5001), of(0x3000, 0x7000)], [Some(true); 3]);
-        assert_eq!([of(0x0, 0x1000), of(0x7000, 0x8000)], [None; 2]);
+        assert_eq!([huge(0x2FFF, 0x5000), huge(0x3000, 0x5001), huge(0x3000, 0x7000)], [Some(true); 3]);
+        assert_eq!([huge(0x0, 0x1000), huge(0x7000, 0x8000)], [None; 2]);
     }
 
     #[test]

@@ -407,13 +407,13 @@ mod tests {
         let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
         let topology = crate::system_files::with_files("machine", &files, Topology::read_below).unwrap();
         assert_eq!(topology.model, "Loom 7: a");
-        let of = |id, group: [u32; 2], package| Cpu {
+        let cpu = |id, group: [u32; 2], package| Cpu {
             id,
             siblings: group.into(),
             package,
             last_level_group: group.into(),
         };
-        assert_eq!(topology.cpus, [of(1, [1, 3], 1), of(2, [0, 2], 0), of(3, [1, 3], 1)]);
+        assert_eq!(topology.cpus, [cpu(1, [1, 3], 1), cpu(2, [0, 2], 0), cpu(3, [1, 3], 1)]);
         let caches =
             CacheSizes { level1_data_bytes: 48 << 10, level2_bytes: 2 << 20, level3_bytes: 33 << 20 };
         assert_eq!(topology.caches, caches);

@@ -105,7 +105,7 @@ impl Checked<'_> {
 }
 
 /// Compiles one expression for a search of whole buffers, without tables.
-pub(crate) fn whole(signature: &Signature) -> Result<meta::Regex, BuildError> {
+pub(crate) fn compile_whole(signature: &Signature) -> Result<meta::Regex, BuildError> {
     meta::Regex::builder()
         .syntax(syntax_of(signature.dialect))
         .configure(
@@ -142,7 +142,7 @@ pub(crate) fn check<'a>(
     if nfa.look_set_any().contains_word_unicode() {
         return Err(BuildError::Syntax { name: name(), message: String::from("Unicode is not supported") });
     }
-    if nfa.has_empty() && whole(signature)?.is_match(Input::new(&[])) {
+    if nfa.has_empty() && compile_whole(signature)?.is_match(Input::new(&[])) {
         return Err(BuildError::MatchesNothing { name: name() });
     }
     Ok(Checked { id, signature, anchored: nfa.is_always_start_anchored() })

@@ -35,7 +35,7 @@ impl Rescanner {
         let list = signatures(patterns)?
             .into_iter()
             .map(|signature| {
-                let regex = compile::whole(&signature)?;
+                let regex = compile::compile_whole(&signature)?;
                 Ok((signature.transports, signature.dialect, regex, signature.rule))
             })
             .collect::<Result<_, BuildError>>()?;

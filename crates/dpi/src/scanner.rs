@@ -225,10 +225,14 @@ impl Scanner {
             // packet.
             tables.sort_by_key(|table| table.first);
         }
-        Ok(Self::of(patterns, signatures, groups))
+        Ok(Self::from_tables(patterns, signatures, groups))
     }
 
-    pub(crate) fn of(patterns: &[Pattern], signatures: Vec<Signature>, groups: [Vec<Table>; 2]) -> Self {
+    pub(crate) fn from_tables(
+        patterns: &[Pattern],
+        signatures: Vec<Signature>,
+        groups: [Vec<Table>; 2],
+    ) -> Self {
         let names = patterns.iter().map(|pattern| pattern.name.clone().into_boxed_str()).collect();
         let rules = signatures.into_iter().map(|signature| signature.rule).collect();
         Self { names, rules, groups }

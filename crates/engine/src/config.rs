@@ -81,7 +81,7 @@ pub enum PlacementDigest {
 impl PlacementDigest {
     /// Returns the digest of a flow, which is equal in both directions.
     #[inline]
-    pub(crate) fn of(self, key: &FlowKey, keyed: u32) -> u32 {
+    pub(crate) fn compute(self, key: &FlowKey, keyed: u32) -> u32 {
         match self {
             Self::Keyed => keyed,
             Self::Crc => crc_of(key),

@@ -212,7 +212,7 @@ impl Control {
             return;
         }
         for (&reason, count) in DropReason::ALL.iter().zip(&self.dropped) {
-            let more = dropped.of(reason) - known.of(reason);
+            let more = dropped.get(reason) - known.get(reason);
             if more > 0 {
                 count.fetch_add(more, Ordering::Release);
             }
@@ -243,7 +243,7 @@ impl Control {
         }
         let dropped = report.dropped();
         for (&reason, count) in DropReason::ALL.iter().zip(&self.dropped) {
-            count.store(dropped.of(reason), Ordering::Release);
+            count.store(dropped.get(reason), Ordering::Release);
         }
     }
 

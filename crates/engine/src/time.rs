@@ -71,8 +71,8 @@ const CLOSED: TimeoutClass = TimeoutClass(1);
 ///
 /// let seconds = |seconds: u64| Some(IdleTimeout::from_ns(seconds * 1_000_000_000));
 /// let timeouts = FlowTimeouts { idle: seconds(60), closed: seconds(5) };
-/// assert_eq!(timeouts.of(false), seconds(60));
-/// assert_eq!(timeouts.of(true), seconds(5));
+/// assert_eq!(timeouts.timeout(false), seconds(60));
+/// assert_eq!(timeouts.timeout(true), seconds(5));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowTimeouts {
@@ -86,7 +86,7 @@ impl FlowTimeouts {
     /// Returns the timeout of a flow.
     #[inline(always)]
     #[must_use]
-    pub fn of(self, is_closed: bool) -> Option<IdleTimeout> {
+    pub fn timeout(self, is_closed: bool) -> Option<IdleTimeout> {
         match (self.idle, self.closed) {
             (Some(idle), Some(closed)) if is_closed => {
                 Some(if closed.ticks < idle.ticks { closed } else { idle })
@@ -107,7 +107,7 @@ impl FlowTimeouts {
     /// [`IdleTimeout::is_over`] holds, not before.
     #[must_use]
     pub fn for_table(self) -> Timeouts {
-        let classes = [(OPEN, self.of(false)), (CLOSED, self.of(true))];
+        let classes = [(OPEN, self.timeout(false)), (CLOSED, self.timeout(true))];
         classes.into_iter().fold(Timeouts::NEVER, |timeouts, (class, timeout)| {
             timeout.map_or(timeouts, |timeout| timeouts.with(class, timeout.ticks + 1))
         })

@@ -55,7 +55,7 @@ enum Builder {
 
 impl Builder {
     /// Returns an empty column for values of a kind.
-    fn of(kind: Kind) -> Self {
+    fn for_kind(kind: Kind) -> Self {
         match kind {
             Kind::Time => Self::Time(TimestampNanosecondBuilder::new().with_timezone("UTC")),
             Kind::Packets | Kind::Bytes | Kind::Duration | Kind::Digest => Self::Wide(UInt64Builder::new()),
@@ -171,7 +171,7 @@ impl<W: Write> std::fmt::Debug for ArrowWriter<W> {
     }
 }
 
-pub(crate) fn other(error: ArrowError) -> io::Error {
+pub(crate) fn io_error(error: ArrowError) -> io::Error {
     match error {
         ArrowError::IoError(_, error) => error,
         error => io::Error::other(error),
@@ -201,7 +201,7 @@ impl<W: Write> ArrowWriter<W> {
         let field = |name: &str, data_type| Field::new(name, data_type, true);
         let names = columns.iter().map(|found| found.column.name);
         let columns: Vec<(usize, Builder)> =
-            columns.iter().map(|found| (found.index, Builder::of(found.column.kind))).collect();
+            columns.iter().map(|found| (found.index, Builder::for_kind(found.column.kind))).collect();
         let all = names.zip(&columns).map(|(name, (_, builder))| field(name, builder.data_type()));
         let of_part = PART_COLUMNS.into_iter().filter(|_| part.is_some());
         let all: Vec<Field> = all.chain(of_part.map(|(name, data_type)| field(name, data_type))).collect();
@@ -209,7 +209,7 @@ impl<W: Write> ArrowWriter<W> {
         let mut schema = SchemaBuilder::from(Fields::from(all));
         schema.metadata_mut().insert(key.to_owned(), value.to_owned());
         let schema = Arc::new(schema.finish());
-        let out = StreamWriter::try_new(out, &schema).map_err(other)?;
+        let out = StreamWriter::try_new(out, &schema).map_err(io_error)?;
         Ok(Self { out, columns, part, schema, rows: 0 })
     }
 
@@ -286,8 +286,8 @@ impl<W: Write> ArrowWriter<W> {
             let columns: [&mut dyn ArrayBuilder; 4] = [key, state, timed_out, about];
             arrays.extend(columns.map(ArrayBuilder::finish));
         }
-        let batch = RecordBatch::try_new(Arc::clone(&self.schema), arrays).map_err(other)?;
-        self.out.write(&batch).map_err(other)
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), arrays).map_err(io_error)?;
+        self.out.write(&batch).map_err(io_error)
     }
 }
 
@@ -299,12 +299,12 @@ impl<W: Write + Send> RecordWriter for ArrowWriter<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.close_batch()?;
-        self.out.flush().map_err(other)
+        self.out.flush().map_err(io_error)
     }
 
     fn finish(&mut self) -> io::Result<()> {
         self.close_batch()?;
-        self.out.finish().and_then(|()| self.out.flush()).map_err(other)
+        self.out.finish().and_then(|()| self.out.flush()).map_err(io_error)
     }
 }
 
@@ -321,7 +321,7 @@ pub fn read_fragments(
     mut take: impl FnMut(i32, &[u8], &[u8]) -> io::Result<()>,
 ) -> io::Result<()> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
-    let mut batches = StreamReader::try_new(stream, None).map_err(other)?;
+    let mut batches = StreamReader::try_new(stream, None).map_err(io_error)?;
     // The reader panics on a damaged message whose buffers lie outside it. A later call would too,
     // so none follows.
     let mut next = || {
@@ -329,7 +329,7 @@ pub fn read_fragments(
             .map_err(|_| invalid(String::from("the stream is damaged: a buffer lies outside its message")))
     };
     while let Some(batch) = next()? {
-        let batch = batch.map_err(other)?;
+        let batch = batch.map_err(io_error)?;
         let column = |name: &str| {
             batch.column_by_name(name).ok_or_else(|| invalid(format!("the stream has no column {name}")))
         };

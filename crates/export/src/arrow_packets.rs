@@ -10,7 +10,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 
-use crate::arrow::{BATCH_ROWS, other};
+use crate::arrow::{BATCH_ROWS, io_error};
 
 /// Bytes of frames after which a batch is written.
 const BATCH_BYTES: usize = 8 << 20;
@@ -116,7 +116,7 @@ impl<W: Write> ArrowPacketWriter<W> {
         let all = [time].into_iter().chain(numbers).chain(texts).chain(bytes);
         let fields: Vec<Field> = all.map(|(name, kind)| Field::new(name, kind, true)).collect();
         let schema = Arc::new(Schema::new(fields));
-        let out = StreamWriter::try_new(out, &schema).map_err(other)?;
+        let out = StreamWriter::try_new(out, &schema).map_err(io_error)?;
         let time = TimestampNanosecondBuilder::new().with_timezone("UTC");
         Ok(Self { out, schema, time, columns: Columns::default(), rows: 0, bytes: 0 })
     }
@@ -163,8 +163,8 @@ impl<W: Write> ArrowPacketWriter<W> {
         arrays.extend(numbers.iter_mut().map(ArrayBuilder::finish));
         arrays.extend([ArrayBuilder::finish(source), ArrayBuilder::finish(destination)]);
         arrays.extend([ArrayBuilder::finish(flow_key), ArrayBuilder::finish(frame)]);
-        let batch = RecordBatch::try_new(Arc::clone(&self.schema), arrays).map_err(other)?;
-        self.out.write(&batch).map_err(other)
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), arrays).map_err(io_error)?;
+        self.out.write(&batch).map_err(io_error)
     }
 
     /// Writes what waits, and the end of the stream.
@@ -174,6 +174,6 @@ impl<W: Write> ArrowPacketWriter<W> {
     /// What the stream says.
     pub fn finish(&mut self) -> io::Result<()> {
         self.close_batch()?;
-        self.out.finish().map_err(other)
+        self.out.finish().map_err(io_error)
     }
 }

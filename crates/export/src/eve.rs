@@ -117,10 +117,10 @@ impl EveRows {
     /// The columns that EVE needs, and the schema lacks.
     pub fn new(schema: &Schema, columns: &[SchemaColumn]) -> Result<Self, MissingColumns> {
         let places = columns.iter().filter_map(|found| Some((found.index, place_of(&found.column)?)));
-        let services = columns.iter().filter(|found| Service::of(&found.column).is_some());
+        let services = columns.iter().filter(|found| Service::from_column(&found.column).is_some());
         let index = |name| columns.iter().find(|found| found.column.name == name).map(|found| found.index);
         Ok(Self {
-            flow: FlowColumns::of(schema)?,
+            flow: FlowColumns::in_schema(schema)?,
             places: places.collect(),
             services: services.copied().collect(),
             label: index(LABEL),

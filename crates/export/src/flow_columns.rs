@@ -35,7 +35,7 @@ macro_rules! flow {
 
         impl FlowColumns {
             /// Returns the positions.
-            pub(crate) fn of(schema: &Schema) -> Result<Self, MissingColumns> {
+            pub(crate) fn in_schema(schema: &Schema) -> Result<Self, MissingColumns> {
                 let mut names = Vec::new();
                 let mut index = |name| {
                     let found = schema.named(name).map(|found| found.index);

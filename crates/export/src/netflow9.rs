@@ -72,7 +72,7 @@ impl<W: MessageSink> Netflow9Writer<W> {
     pub fn new(out: W, schema: &Schema) -> Result<Self, MissingColumns> {
         Ok(Self {
             out,
-            flow: FlowColumns::of(schema)?,
+            flow: FlowColumns::in_schema(schema)?,
             packet: Vec::new(),
             set: None,
             records: 0,

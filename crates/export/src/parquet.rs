@@ -87,7 +87,7 @@ enum Stored {
 }
 
 impl Stored {
-    fn of(kind: Kind) -> Self {
+    fn for_kind(kind: Kind) -> Self {
         match kind {
             Kind::Time => Self::Time,
             Kind::Packets | Kind::Bytes | Kind::Duration | Kind::Digest => Self::Wide,
@@ -139,7 +139,7 @@ enum Values {
 }
 
 impl Pending {
-    fn of(stored: Stored) -> Self {
+    fn empty(stored: Stored) -> Self {
         let values = match stored {
             Stored::Text => Values::Text { bytes: Vec::new(), ends: Vec::new() },
             Stored::Time => Values::Time(Vec::new()),
@@ -302,7 +302,7 @@ impl<W> std::fmt::Debug for ParquetWriter<W> {
     }
 }
 
-fn other(error: ParquetError) -> io::Error {
+fn io_error(error: ParquetError) -> io::Error {
     io::Error::other(error)
 }
 
@@ -313,7 +313,7 @@ impl<W: ParquetFile> ParquetWriter<W> {
     ///
     /// Returns an error if two columns have the same name.
     pub fn new(out: W, columns: &[SchemaColumn]) -> io::Result<Self> {
-        let level = ZstdLevel::try_new(1).map_err(other)?;
+        let level = ZstdLevel::try_new(1).map_err(io_error)?;
         let mut properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(level))
             .set_statistics_enabled(EnabledStatistics::Chunk)
@@ -322,8 +322,8 @@ impl<W: ParquetFile> ParquetWriter<W> {
             .set_offset_index_disabled(true);
         let mut types = Vec::new();
         for SchemaColumn { column: Column { name, kind, .. }, .. } in columns {
-            let (name, stored) = (*name, Stored::of(*kind));
-            types.push(Arc::new(stored.column(name).map_err(other)?));
+            let (name, stored) = (*name, Stored::for_kind(*kind));
+            types.push(Arc::new(stored.column(name).map_err(io_error)?));
             let path = ColumnPath::from(name);
             if stored == Stored::Real {
                 properties = properties.set_column_dictionary_enabled(path, false);
@@ -335,8 +335,9 @@ impl<W: ParquetFile> ParquetWriter<W> {
                 properties = properties.set_column_statistics_enabled(path, EnabledStatistics::None);
             }
         }
-        let schema = Type::group_type_builder("flow").with_fields(types).build().map_err(other)?;
-        let pending = |found: &SchemaColumn| (found.index, Pending::of(Stored::of(found.column.kind)));
+        let schema = Type::group_type_builder("flow").with_fields(types).build().map_err(io_error)?;
+        let pending =
+            |found: &SchemaColumn| (found.index, Pending::empty(Stored::for_kind(found.column.kind)));
         let columns = columns.iter().map(pending).collect();
         Ok(Self {
             out,
@@ -411,7 +412,7 @@ impl<W: ParquetFile> ParquetWriter<W> {
     /// Writes the pending rows as a permanent row group.
     fn close_group(&mut self) -> io::Result<()> {
         self.begin()?;
-        let (bytes, group) = self.group().map_err(other)?;
+        let (bytes, group) = self.group().map_err(io_error)?;
         if self.can_rewind {
             self.out.rewind(self.position)?;
         }
@@ -441,9 +442,9 @@ impl<W: ParquetFile> RecordWriter for ParquetWriter<W> {
         if !self.can_rewind || !std::mem::take(&mut self.is_stale) {
             return self.out.flush();
         }
-        let waiting = if self.rows == 0 { None } else { Some(self.group().map_err(other)?) };
+        let waiting = if self.rows == 0 { None } else { Some(self.group().map_err(io_error)?) };
         let (mut bytes, last) = waiting.map_or((Vec::new(), None), |(bytes, group)| (bytes, Some(group)));
-        bytes.extend(self.footer(last).map_err(other)?);
+        bytes.extend(self.footer(last).map_err(io_error)?);
         self.out.rewind(self.position)?;
         self.out.write_all(&bytes)?;
         self.out.flush()
@@ -457,7 +458,7 @@ impl<W: ParquetFile> RecordWriter for ParquetWriter<W> {
         if self.rows > 0 {
             self.close_group()?;
         }
-        let footer = self.footer(None).map_err(other)?;
+        let footer = self.footer(None).map_err(io_error)?;
         if self.can_rewind {
             self.out.rewind(self.position)?;
         }

@@ -12,7 +12,7 @@ pub(crate) struct Service {
 impl Service {
     /// Returns the protocol that the values of a column imply, by its names in Suricata and in
     /// Zeek.
-    pub(crate) const fn of(column: &Column) -> Option<Self> {
+    pub(crate) const fn from_column(column: &Column) -> Option<Self> {
         let (suricata, zeek) = match column.group {
             Group::Tls => ("tls", "ssl"),
             Group::Dns => ("dns", "dns"),
@@ -31,7 +31,7 @@ impl Service {
         columns
             .iter()
             .find(|found| is_there(row.value(found.index)))
-            .and_then(|found| Self::of(&found.column))
+            .and_then(|found| Self::from_column(&found.column))
     }
 }
 

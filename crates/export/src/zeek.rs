@@ -67,9 +67,9 @@ impl ZeekRows {
     ///
     /// The columns that the log needs, and the schema lacks.
     pub fn new(schema: &Schema, columns: &[SchemaColumn]) -> Result<Self, MissingColumns> {
-        let services = columns.iter().filter(|found| Service::of(&found.column).is_some());
-        let (flow, services) = (FlowColumns::of(schema)?, services.copied().collect());
-        let conn = ConnColumns::of(schema);
+        let services = columns.iter().filter(|found| Service::from_column(&found.column).is_some());
+        let (flow, services) = (FlowColumns::in_schema(schema)?, services.copied().collect());
+        let conn = ConnColumns::in_schema(schema);
         Ok(Self { flow, services, conn })
     }
 }
@@ -168,7 +168,7 @@ impl ZeekWriter<()> {
     /// Returns whether the log has a place for an additional field, or it implies a service.
     #[must_use]
     pub fn takes(column: &Column) -> bool {
-        column.group == Group::Conn || column.name == LABEL || Service::of(column).is_some()
+        column.group == Group::Conn || column.name == LABEL || Service::from_column(column).is_some()
     }
 }
 
@@ -189,7 +189,7 @@ struct ConnColumns {
 }
 
 impl ConnColumns {
-    fn of(schema: &Schema) -> Self {
+    fn in_schema(schema: &Schema) -> Self {
         let at = |name: &str| schema.named(name).map(|found| found.index);
         Self {
             state: at("conn_state"),

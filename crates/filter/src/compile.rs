@@ -196,15 +196,15 @@ impl Compiler {
             PrimitiveTest::Number(NumberOf::Ip6, number) => self.ip6_protocol(number),
             PrimitiveTest::Number(NumberOf::Either, number) => self.either_protocol(number),
             PrimitiveTest::V4 { protocol, way, address, mask } => {
-                let of = |compiler: &Self, ether_type, source, destination| {
+                let test = |compiler: &Self, ether_type, source, destination| {
                     let one = |offset| masked(compiler.payload(offset), 4, mask, address);
                     and(compiler.follows(ether_type), by_way(way, one(source), one(destination)))
                 };
                 match protocol {
-                    Some(Protocol::Ip) => of(self, IP, 12, 16),
-                    Some(Protocol::Arp) => of(self, ARP, 14, 24),
-                    Some(Protocol::Rarp) => of(self, RARP, 14, 24),
-                    _ => or(of(self, IP, 12, 16), or(of(self, ARP, 14, 24), of(self, RARP, 14, 24))),
+                    Some(Protocol::Ip) => test(self, IP, 12, 16),
+                    Some(Protocol::Arp) => test(self, ARP, 14, 24),
+                    Some(Protocol::Rarp) => test(self, RARP, 14, 24),
+                    _ => or(test(self, IP, 12, 16), or(test(self, ARP, 14, 24), test(self, RARP, 14, 24))),
                 }
             }
             PrimitiveTest::V6 { way, address, bits } => {

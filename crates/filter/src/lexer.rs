@@ -68,7 +68,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Spanned>, FilterError> {
 fn operand(rest: &str, at: usize) -> Result<Option<(Token, usize)>, FilterError> {
     let first = rest.chars().next().unwrap_or(' ');
     if first == '\\' {
-        let word = taken(&rest[1..], |c| c.is_alphanumeric() || c == '-' || c == '_');
+        let word = take_while(&rest[1..], |c| c.is_alphanumeric() || c == '-' || c == '_');
         if word.is_empty() {
             return Err(FilterError::new(at, String::from("a name is missing after '\\'")));
         }
@@ -78,7 +78,7 @@ fn operand(rest: &str, at: usize) -> Result<Option<(Token, usize)>, FilterError>
         return Ok(Some(found));
     }
     if first.is_ascii_digit() {
-        let digits = taken(rest, |c| c.is_ascii_alphanumeric());
+        let digits = take_while(rest, |c| c.is_ascii_alphanumeric());
         let number = number(digits).ok_or_else(|| {
             FilterError::new(
                 at,
@@ -89,7 +89,7 @@ fn operand(rest: &str, at: usize) -> Result<Option<(Token, usize)>, FilterError>
     }
     if first.is_alphabetic() || first == '_' {
         // A hyphen belongs to a name such as `tcp-syn`; after a bracket or a space it subtracts.
-        let mut word = taken(rest, |c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
+        let mut word = take_while(rest, |c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
         while word.ends_with(['-', '.']) {
             word = &word[..word.len() - 1];
         }
@@ -98,7 +98,7 @@ fn operand(rest: &str, at: usize) -> Result<Option<(Token, usize)>, FilterError>
     Ok(None)
 }
 
-fn taken(text: &str, keeps: impl Fn(char) -> bool) -> &str {
+fn take_while(text: &str, keeps: impl Fn(char) -> bool) -> &str {
     let end = text.find(|c: char| !keeps(c)).unwrap_or(text.len());
     &text[..end]
 }
@@ -116,18 +116,18 @@ pub(crate) fn number(digits: &str) -> Option<u32> {
 
 /// Reads a MAC, IPv6 or IPv4 address, or a prefix of an IPv4 address with at least one dot.
 fn address(rest: &str) -> Option<(Token, usize)> {
-    let text = taken(rest, |c| c.is_ascii_hexdigit() || matches!(c, ':' | '.' | '-'));
+    let text = take_while(rest, |c| c.is_ascii_hexdigit() || matches!(c, ':' | '.' | '-'));
     if let Some(mac) = mac(text) {
         return Some((Token::Mac(mac), text.len()));
     }
-    let colons = taken(rest, |c| c.is_ascii_hexdigit() || matches!(c, ':' | '.'));
+    let colons = take_while(rest, |c| c.is_ascii_hexdigit() || matches!(c, ':' | '.'));
     // `[0:2]` has a colon too, but an IPv6 address has at least two.
     if colons.matches(':').count() >= 2
         && let Ok(v6) = colons.parse::<Ipv6Addr>()
     {
         return Some((Token::V6(v6), colons.len()));
     }
-    let dotted = taken(rest, |c| c.is_ascii_digit() || c == '.');
+    let dotted = take_while(rest, |c| c.is_ascii_digit() || c == '.');
     if !dotted.contains('.') {
         return None;
     }

@@ -511,25 +511,25 @@ impl Parser {
     }
 
     fn protocol_number(&mut self, qualifiers: Qualifiers) -> Result<PrimitiveTest, FilterError> {
-        let of = match qualifiers.protocol {
+        let protocols = match qualifiers.protocol {
             None => NumberOf::Either,
             Some(Protocol::Ether) => NumberOf::Ether,
             Some(Protocol::Ip) => NumberOf::Ip,
             Some(Protocol::Ip6) => NumberOf::Ip6,
             Some(_) => return Err(self.error("only 'ether', 'ip' and 'ip6' may precede 'proto'")),
         };
-        let number = match (self.peek(), of) {
+        let number = match (self.peek(), protocols) {
             (Some(&Token::Number(number)), _) => Some(number),
             (Some(Token::Word { text, .. }), NumberOf::Ether) => names::ether_type(text).map(u32::from),
             (Some(Token::Word { text, .. }), _) => flowloom_flow_key::protocol::number(text).map(u32::from),
             _ => None,
         };
-        let max = if of == NumberOf::Ether { 0xFFFF } else { 0xFF };
+        let max = if protocols == NumberOf::Ether { 0xFFFF } else { 0xFF };
         let number = number.filter(|number| *number <= max);
         let number =
             number.ok_or_else(|| self.error("expected a protocol's number, or its name after a '\\'"))?;
         self.next += 1;
-        Ok(PrimitiveTest::Number(of, number))
+        Ok(PrimitiveTest::Number(protocols, number))
     }
 
     fn address(&mut self, qualifiers: Qualifiers, is_net: bool) -> Result<PrimitiveTest, FilterError> {

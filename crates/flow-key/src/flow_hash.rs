@@ -228,7 +228,7 @@ mod tests {
         let hasher = FlowHasher::with_seed(7);
         let (v4, _) = FlowKey::from_v4(0x0A00_0001, 0xC000_0201, 50_000, 443, 6);
         let (v6, _) = FlowKey::from_v6(0x2001_0DB8 << 96 | 1, 0xFE80 << 112 | 2, 50_000, 443, 6);
-        let of = [
+        let inputs = [
             hasher.hash(&v4),
             hasher.hash(&v6),
             hasher.hash(&v4.with_zone(5).with_pass(1)),
@@ -240,7 +240,7 @@ mod tests {
             (18_200_117_669_366_176_094, 2_158_434_428),
             (8_785_910_126_331_361_121, 3_643_671_714),
         ];
-        assert_eq!(of.map(|hash| (hash.table.bits(), hash.worker)), recorded);
+        assert_eq!(inputs.map(|hash| (hash.table.bits(), hash.worker)), recorded);
         assert_eq!(format!("{hasher:?}"), "FlowHasher(secret)");
     }
 

@@ -161,7 +161,7 @@ impl FlowKey {
 
     /// Returns the direction of ICMP messages that are no answers; that from low to high for other
     /// protocols.
-    pub fn asked(&self) -> Direction {
+    pub fn query_direction(&self) -> Direction {
         if self.words[4] & ASKER == 0 { Direction::LowToHigh } else { Direction::HighToLow }
     }
 
@@ -276,7 +276,7 @@ impl core::fmt::Display for FlowKey {
             tuple.protocol
         )?;
         if self.message() != 0 {
-            let from = if self.asked() == Direction::LowToHigh { "low" } else { "high" };
+            let from = if self.query_direction() == Direction::LowToHigh { "low" } else { "high" };
             write!(f, " message {:#06x} from {from}", self.message())?;
         }
         if self.zone() != 0 {

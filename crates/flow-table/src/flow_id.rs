@@ -28,7 +28,7 @@ impl FlowId {
 
     /// Returns the id of a tenant.
     #[inline(always)]
-    pub(crate) const fn of(slot: u32, generation: Generation) -> Self {
+    pub(crate) const fn from_parts(slot: u32, generation: Generation) -> Self {
         Self { slot, generation }
     }
 

@@ -107,8 +107,11 @@ pub trait FlowTable<K: TableKey, V> {
     fn slot_count(&self) -> u32;
 
     /// Hints that the caller will look up a flow with this hash after several others: prefetches
-    /// its index line into the second-level cache.
-    fn prefetch(&self, hash: TableHash);
+    /// its index line into the second-level cache. A table may have nothing to prefetch.
+    #[inline]
+    fn prefetch(&self, hash: TableHash) {
+        let _ = hash;
+    }
 
     /// Hints that the caller will look up flows with these hashes soon, some time after
     /// [`prefetch`](FlowTable::prefetch) for each: prefetches the states of those that exist. A
@@ -153,7 +156,10 @@ pub trait FlowTable<K: TableKey, V> {
 
     /// Hints that a flow of this key, which does not exist yet, will be inserted: prefetches the
     /// state that it would get.
-    fn prefetch_vacancy(&self, key: &K, hash: TableHash);
+    #[inline]
+    fn prefetch_vacancy(&self, key: &K, hash: TableHash) {
+        let _ = (key, hash);
+    }
 
     /// Returns the flow of a key.
     fn lookup(&self, key: &K, hash: TableHash) -> Option<FlowId>;

@@ -111,7 +111,7 @@ fn runs_are_shown_without_their_flows_and_secrets() {
 #[test]
 fn traces_and_policies_are_shown_without_their_entries() {
     let accesses: Vec<Access> = (0..100_000).map(|i| Access::new(i, i)).collect();
-    look("nextuses", &NextUses::of(&accesses, false).unwrap());
+    look("nextuses", &NextUses::new(&accesses, false).unwrap());
     look("trace", &Trace::new(accesses, 0));
     let topology: Topology = "8x2x4".parse().unwrap();
     look("topology", &topology);

@@ -228,7 +228,7 @@ impl PacketPort {
     /// Takes a frame from a slot.
     fn take(&mut self, slot: Slot) -> Option<Held> {
         let header = slot.offset.checked_sub(Offload::BYTES)?;
-        let mut offload = Offload::of(self.ring.bytes(&slot, header, Offload::BYTES));
+        let mut offload = Offload::from_bytes(self.ring.bytes(&slot, header, Offload::BYTES));
         let mut captured = slot.captured as usize;
         let tag = (slot.status & VLAN != 0).then(|| {
             let kind = if slot.status & VLAN_TYPE != 0 { slot.tag[1] } else { USUAL_TAG };

@@ -225,7 +225,7 @@ impl InterfaceSource {
 
     /// Appends the packet in a slot to the block, except the first of two copies.
     fn copy(&mut self, slot: &Slot, block: &mut Vec<u8>) -> Option<RawPacket> {
-        let from = Origin::of(self.ring.bytes(slot, Origin::AT, Origin::BYTES));
+        let from = Origin::from_bytes(self.ring.bytes(slot, Origin::AT, Origin::BYTES));
         let start = block.len();
         let end = start + self.snaplen_bytes as usize;
         let tag = (slot.status & VLAN != 0).then(|| {
@@ -283,7 +283,7 @@ impl InterfaceSource {
             self.names.clear();
         }
         let name = rustix::net::netdevice::index_to_name(&self.socket, number);
-        let name = name.map_or(InterfaceName::UNKNOWN, |name| InterfaceName::of(&name));
+        let name = name.map_or(InterfaceName::UNKNOWN, |name| InterfaceName::new(&name));
         self.names.insert(number, name);
         name
     }
@@ -349,7 +349,7 @@ impl Origin {
     const BYTES: usize = 20;
     const OUTGOING: u8 = 4;
 
-    fn of(bytes: &[u8]) -> Self {
+    fn from_bytes(bytes: &[u8]) -> Self {
         let Ok(b) = <[u8; Self::BYTES]>::try_from(bytes) else { return Self::default() };
         Self {
             protocol: [b[2], b[3]],
@@ -457,7 +457,7 @@ mod tests {
         kernel.extend(7_u32.to_ne_bytes());
         kernel.extend(ETHER.to_ne_bytes());
         kernel.extend([Origin::OUTGOING, 6, 2, 0, 0, 0, 0, 9, 0, 0]);
-        let origin = Origin::of(&kernel);
+        let origin = Origin::from_bytes(&kernel);
         assert!(!origin.is_loopback_copy() && origin.interface == 7);
         let mut datagram = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
         datagram.extend([0, 53, 4, 0, 0, 8, 0, 0]);
@@ -470,6 +470,6 @@ mod tests {
                 flowloom_packet::decode(SLL2, &packet, flowloom_packet::DecodeOptions::default()).unwrap();
             assert_eq!(headers.tuple().source_port, 53, "{tag:?}");
         }
-        assert_eq!(Origin::of(&kernel[1..]), Origin::default());
+        assert_eq!(Origin::from_bytes(&kernel[1..]), Origin::default());
     }
 }

@@ -20,7 +20,7 @@ impl Offload {
     const NEEDS_CHECKSUM: u8 = 1;
 
     /// Returns the header that precedes a frame in memory.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         Self(bytes.try_into().unwrap_or_default())
     }
 
@@ -163,7 +163,7 @@ mod tests {
             (bytes[0], bytes[1]) = (flags, segments);
             bytes[2..4].copy_from_slice(&(54 * u16::from(segments)).to_ne_bytes());
             bytes[6..8].copy_from_slice(&(34 * u16::from(flags)).to_ne_bytes());
-            let mut offload = Offload::of(&bytes);
+            let mut offload = Offload::from_bytes(&bytes);
             offload.shift(4);
             let place = |at: usize| u16::from_ne_bytes([offload.0[at], offload.0[at + 1]]);
             (place(2), place(6), offload.unfinished())
@@ -171,6 +171,6 @@ mod tests {
         assert_eq!(header(0, 0), (0, 0, None));
         assert_eq!(header(1, 0), (0, 38, Some(38)));
         assert_eq!(header(1, 1), (58, 38, Some(38)));
-        assert_eq!(Offload::of(&[1; 3]), Offload::default());
+        assert_eq!(Offload::from_bytes(&[1; 3]), Offload::default());
     }
 }

@@ -81,7 +81,7 @@ impl Port for TapPort {
             let mut header = [0; Offload::BYTES];
             let mut parts = [&mut header[..], &mut self.buffers[self.held.len()]].map(IoSliceMut::new);
             let Ok(read) = rustix::io::readv(&self.device, &mut parts) else { break };
-            self.held.push((read.saturating_sub(Offload::BYTES), Offload::of(&header)));
+            self.held.push((read.saturating_sub(Offload::BYTES), Offload::from_bytes(&header)));
         }
         if !self.held.is_empty() {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

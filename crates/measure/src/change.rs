@@ -54,11 +54,11 @@ impl Change {
     ///     let times = [ns, ns + 1, ns + 2, ns, ns + 1, ns + 3, ns + 2];
     ///     ResultRow::of_times("hit", 1, 1, "ours", &times)
     /// };
-    /// let change = Change::of(&row(100), &row(120));
+    /// let change = Change::between(&row(100), &row(120));
     /// assert_eq!(change.verdict(), Verdict::Slower);
     /// assert!(change.low > 1.16 && change.high < 1.24);
     /// ```
-    pub fn of(base: &ResultRow, new: &ResultRow) -> Self {
+    pub fn between(base: &ResultRow, new: &ResultRow) -> Self {
         let interval = |row: &ResultRow| Ratio::of_ratios(row.samples.iter().copied());
         let (before, after) = (interval(base), interval(new));
         let by = |new: f64, base: f64| if base > 0.0 { new / base } else { f64::INFINITY };
@@ -129,7 +129,7 @@ impl Changes {
         let mut changes = Self::default();
         for row in &new.results {
             match base.results.iter().find(|other| same(other, row)) {
-                Some(other) => changes.rows.push(Change::of(other, row)),
+                Some(other) => changes.rows.push(Change::between(other, row)),
                 None => changes.only_new.push(name(row)),
             }
         }
@@ -167,25 +167,25 @@ mod tests {
     fn what_overlaps_is_no_difference() {
         let noisy = [90, 100, 110, 120, 130, 95, 105, 115];
         let slower: Vec<u64> = noisy.iter().map(|ns| ns + 10).collect();
-        let change = Change::of(&row("a", &noisy), &row("a", &slower));
+        let change = Change::between(&row("a", &noisy), &row("a", &slower));
         assert_eq!(change.verdict(), Verdict::NoDifferenceShown);
         assert!(!change.is_slower_than(1.0) && change.change > 1.0);
     }
 
     #[test]
     fn few_rounds_that_do_not_overlap_are_too_few_to_say() {
-        let change = Change::of(&row("a", &[100; 5]), &row("a", &[200; 5]));
+        let change = Change::between(&row("a", &[100; 5]), &row("a", &[200; 5]));
         assert_eq!((change.verdict(), change.is_sure), (Verdict::TooFewRounds, false));
         assert!(!change.is_slower_than(1.0));
-        let change = Change::of(&row("a", &[100, 300]), &row("a", &[200, 400]));
+        let change = Change::between(&row("a", &[100, 300]), &row("a", &[200, 400]));
         assert_eq!((change.verdict(), change.is_sure), (Verdict::NoDifferenceShown, false));
     }
 
     #[test]
     fn slower_differs_from_slower_than_allowed() {
-        let change = Change::of(&row("a", &[100; 8]), &row("a", &[104; 8]));
+        let change = Change::between(&row("a", &[100; 8]), &row("a", &[104; 8]));
         assert!(change.is_slower_than(1.0) && !change.is_slower_than(1.05));
-        let change = Change::of(&row("a", &[104; 8]), &row("a", &[100; 8]));
+        let change = Change::between(&row("a", &[104; 8]), &row("a", &[100; 8]));
         assert_eq!(change.verdict(), Verdict::Faster);
         assert!(!change.is_slower_than(0.5), "what is faster is never slower");
     }
@@ -204,25 +204,29 @@ mod tests {
 
     #[test]
     fn rows_near_are_not_compared_with_rows_far() {
-        let of = |work: &str, line| {
+        let row = |work: &str, line| {
             let mut row = row("a", &[1; 6]).with_line(line);
             row.work = work.into();
             row
         };
         let matched = |base, new| Changes::between(&report(vec![base]), &report(vec![new])).rows.len();
-        assert_eq!(matched(of("hit", Some(60.0)), of("hit", Some(66.0))), 1);
-        assert_eq!(matched(of("hit", None), of("hit", Some(66.0))), 1, "from before the line was measured");
-        assert_eq!(matched(of("hit", None), of("hit, near", Some(66.0))), 0);
-        assert_eq!(matched(of("hit", Some(60.0)), of("hit", Some(320.0))), 0);
-        let base = report(vec![of("hit, near", Some(60.0)), of("hit, far", Some(320.0))]);
-        let changes = Changes::between(&base, &report(vec![of("hit", Some(300.0))]));
+        assert_eq!(matched(row("hit", Some(60.0)), row("hit", Some(66.0))), 1);
+        assert_eq!(
+            matched(row("hit", None), row("hit", Some(66.0))),
+            1,
+            "from before the line was measured"
+        );
+        assert_eq!(matched(row("hit", None), row("hit, near", Some(66.0))), 0);
+        assert_eq!(matched(row("hit", Some(60.0)), row("hit", Some(320.0))), 0);
+        let base = report(vec![row("hit, near", Some(60.0)), row("hit, far", Some(320.0))]);
+        let changes = Changes::between(&base, &report(vec![row("hit", Some(300.0))]));
         assert_eq!((changes.rows.len(), changes.only_new.len()), (1, 0));
         assert_eq!(changes.only_base, ["a, hit, near, 1000, line 60 ns"]);
     }
 
     #[test]
     fn a_base_of_no_time_is_no_division_by_zero() {
-        let change = Change::of(&row("a", &[0; 6]), &row("a", &[1; 6]));
+        let change = Change::between(&row("a", &[0; 6]), &row("a", &[1; 6]));
         assert!(change.change.is_infinite() && !change.change.is_nan());
     }
 }

@@ -65,7 +65,7 @@ pub fn time_stamps_per_ns() -> Option<f64> {
         let rate = ended.0.wrapping_sub(begun.0) as f64 / ended.1.saturating_sub(begun.1).max(1) as f64;
         rate
     });
-    Some(crate::stats::Summary::of(rates).median)
+    Some(crate::stats::Summary::from_samples(rates).median)
 }
 
 /// Returns the processor time, in nanoseconds, of the children that this process has waited for.

@@ -66,7 +66,7 @@ pub fn line_round_trip_ns(one: u32, other: u32) -> Option<f64> {
 }
 
 /// Formats the shortest and the longest time: as one number if they are similar.
-pub fn shown([least, most]: [f64; 2]) -> String {
+pub fn range_text([least, most]: [f64; 2]) -> String {
     if most < 1.25 * least { format!("{most:.0} ns") } else { format!("{least:.0} to {most:.0} ns") }
 }
 
@@ -129,7 +129,7 @@ fn ask(number: &AtomicU64, end: Instant) -> Option<f64> {
         times.push(begun.elapsed().as_secs_f64() * 1e9 / f64::from(TRIPS));
     }
     number.store(OVER, Ordering::Release);
-    Some(Summary::of(times).median)
+    Some(Summary::from_samples(times).median)
 }
 
 #[cfg(test)]
@@ -158,8 +158,8 @@ mod tests {
 
     #[test]
     fn like_times_are_shown_as_one() {
-        assert_eq!(shown([50.0, 60.0]), "60 ns");
-        assert_eq!(shown([50.0, 320.4]), "50 to 320 ns");
+        assert_eq!(range_text([50.0, 60.0]), "60 ns");
+        assert_eq!(range_text([50.0, 320.4]), "50 to 320 ns");
     }
 
     #[test]

@@ -81,11 +81,11 @@ impl Distances {
     ///
     /// ```
     /// use flowloom_measure::distances::Distances;
-    /// let found = Distances::of(&[60.0, 62.0, 320.0, 310.0, 330.0].map(Some));
+    /// let found = Distances::from_round_trips(&[60.0, 62.0, 320.0, 310.0, 330.0].map(Some));
     /// assert_eq!(found.kinds[0].rounds, [0]);
     /// assert_eq!((&found.kinds[1].rounds[..], found.changed), (&[2, 3][..], 1));
     /// ```
-    pub fn of(line_round_trips_ns: &[Option<f64>]) -> Self {
+    pub fn from_round_trips(line_round_trips_ns: &[Option<f64>]) -> Self {
         let mut trips: Vec<f64> = line_round_trips_ns.iter().flatten().copied().collect();
         trips.sort_by(f64::total_cmp);
         let groups: Vec<&[f64]> = trips.chunk_by(|&less, &more| !is_apart(less, more)).collect();
@@ -102,7 +102,7 @@ impl Distances {
         let kinds = groups.iter().zip(rounds).filter(|(_, rounds)| !rounds.is_empty());
         found.kinds = kinds
             .map(|(trips, rounds)| {
-                let Summary { min, median, max, .. } = Summary::of(trips.iter().copied());
+                let Summary { min, median, max, .. } = Summary::from_samples(trips.iter().copied());
                 Kind { line_round_trip_ns: median, least_ns: min, most_ns: max, rounds }
             })
             .collect();
@@ -136,8 +136,8 @@ mod tests {
 
     use super::*;
 
-    fn of(trips: &[f64]) -> Distances {
-        Distances::of(&trips.iter().copied().map(Some).collect::<Vec<_>>())
+    fn distances(trips: &[f64]) -> Distances {
+        Distances::from_round_trips(&trips.iter().copied().map(Some).collect::<Vec<_>>())
     }
 
     fn rounds(found: &Distances) -> Vec<&[usize]> {
@@ -147,68 +147,70 @@ mod tests {
     #[test]
     fn without_a_round_there_is_no_kind() {
         for trips in [&[][..], &[60.0]] {
-            let found = of(trips);
+            let found = distances(trips);
             assert!(found.kinds.is_empty() && found.changed + found.elsewhere + found.unmeasured == 0);
         }
     }
 
     #[test]
     fn like_rounds_are_of_one_kind() {
-        let found = of(&[60.0, 66.0, 63.0]);
+        let found = distances(&[60.0, 66.0, 63.0]);
         assert_eq!(rounds(&found), [&[0, 1]]);
         let kind = &found.kinds[0];
         assert_eq!((kind.least_ns, kind.line_round_trip_ns, kind.most_ns), (60.0, 63.0, 66.0));
-        assert_eq!(rounds(&of(&[60.0, 60.0])), [&[0]], "a single round is of a kind too");
+        assert_eq!(rounds(&distances(&[60.0, 60.0])), [&[0]], "a single round is of a kind too");
     }
 
     #[test]
     fn near_and_far_rounds_are_separated_and_changes_counted() {
-        let found = of(&[310.0, 340.0, 62.0, 60.0, 66.0, 330.0]);
+        let found = distances(&[310.0, 340.0, 62.0, 60.0, 66.0, 330.0]);
         assert_eq!((rounds(&found), found.changed), (vec![&[2, 3][..], &[0]], 2));
-        let found = of(&[60.0, 320.0, 60.0]);
+        let found = distances(&[60.0, 320.0, 60.0]);
         assert_eq!((found.kinds.len(), found.changed), (0, 2), "no round is of a kind");
     }
 
     #[test]
     fn a_drift_is_one_kind() {
-        let found = of(&[60.0, 80.0, 110.0, 150.0, 210.0, 300.0]);
+        let found = distances(&[60.0, 80.0, 110.0, 150.0, 210.0, 300.0]);
         assert_eq!(rounds(&found), [&[0, 1, 2, 3, 4]]);
         assert_eq!((found.kinds[0].least_ns, found.kinds[0].most_ns), (60.0, 300.0));
     }
 
     #[test]
     fn threads_of_a_core_differ_from_cores_that_share_a_cache() {
-        let found = of(&[32.0, 38.0, 37.0, 30.5, 33.5, 33.5, 308.5, 64.0, 69.0, 65.0]);
+        let found = distances(&[32.0, 38.0, 37.0, 30.5, 33.5, 33.5, 308.5, 64.0, 69.0, 65.0]);
         assert_eq!((rounds(&found), found.changed), (vec![&[0, 1, 2, 3, 4][..], &[7, 8]], 2));
     }
 
     #[test]
     fn of_many_kinds_two_have_rows() {
-        let found = of(&[20.0, 20.0, 320.0, 320.0, 320.0, 60.0, 60.0, 60.0, 60.0]);
+        let found = distances(&[20.0, 20.0, 320.0, 320.0, 320.0, 60.0, 60.0, 60.0, 60.0]);
         assert_eq!((rounds(&found), found.elsewhere, found.changed), (vec![&[5, 6, 7][..], &[2, 3]], 1, 2));
     }
 
     #[test]
     fn one_measurement_that_failed_or_went_wrong_costs_two_rounds() {
-        let found = Distances::of(&[Some(60.0), Some(61.0), None, Some(62.0), Some(63.0)]);
+        let found = Distances::from_round_trips(&[Some(60.0), Some(61.0), None, Some(62.0), Some(63.0)]);
         assert_eq!((rounds(&found), found.unmeasured), (vec![&[0, 3][..]], 2));
-        let found = of(&[60.0, 61.0, 5000.0, 62.0, 63.0]);
+        let found = distances(&[60.0, 61.0, 5000.0, 62.0, 63.0]);
         assert_eq!((rounds(&found), found.changed), (vec![&[0, 3][..]], 2));
-        let found = Distances::of(&[None; 4]);
+        let found = Distances::from_round_trips(&[None; 4]);
         assert_eq!((found.kinds.len(), found.unmeasured), (0, 3));
     }
 
     #[test]
     fn times_are_sorted_with_their_rounds() {
         let samples = [Samples { name: "a".into(), cpu_ns: vec![1, 2, 3, 4], wall_ns: vec![5, 6, 7, 8] }];
-        let sorted = of(&[60.0, 62.0, 320.0, 310.0, 330.0]).sort(&samples);
+        let sorted = distances(&[60.0, 62.0, 320.0, 310.0, 330.0]).sort(&samples);
         let times = |of: &Sorted| (of.suffix, of.samples[0].cpu_ns.clone(), of.samples[0].wall_ns.clone());
         assert_eq!(times(&sorted[0]), (", near", vec![1], vec![5]));
         assert_eq!(times(&sorted[1]), (", far", vec![3, 4], vec![7, 8]));
         assert_eq!((sorted[0].line_round_trip_ns, sorted[1].line_round_trip_ns), (Some(61.0), Some(320.0)));
-        let [all] = &of(&[60.0; 5]).sort(&samples)[..] else { panic!("one kind") };
+        let [all] = &distances(&[60.0; 5]).sort(&samples)[..] else { panic!("one kind") };
         assert_eq!((all.suffix, all.line_round_trip_ns, &all.samples[..]), ("", Some(60.0), &samples[..]));
-        let [all] = &Distances::of(&[None; 5]).sort(&samples)[..] else { panic!("nothing is known") };
+        let [all] = &Distances::from_round_trips(&[None; 5]).sort(&samples)[..] else {
+            panic!("nothing is known")
+        };
         assert_eq!((all.suffix, all.line_round_trip_ns, &all.samples[..]), ("", None, &samples[..]));
     }
 
@@ -218,7 +220,7 @@ mod tests {
             trips in prop::collection::vec(prop::option::of(prop_oneof![15.0..25.0, 50.0..70.0, 300.0..340.0, 10.0..5000.0_f64]), 0..30),
             power in -3..4,
         ) {
-            let found = Distances::of(&trips);
+            let found = Distances::from_round_trips(&trips);
             let mut all: Vec<usize> = found.kinds.iter().flat_map(|kind| kind.rounds.clone()).collect();
             all.sort_unstable();
             all.dedup();
@@ -233,7 +235,7 @@ mod tests {
                 prop_assert!(is_apart(near.most_ns, far.least_ns) && near.most_ns < far.least_ns);
             }
             let scaled: Vec<_> = trips.iter().map(|trip| trip.map(|trip| trip * 2_f64.powi(power))).collect();
-            let scaled = Distances::of(&scaled);
+            let scaled = Distances::from_round_trips(&scaled);
             prop_assert_eq!(rounds(&scaled), rounds(&found), "only ratios count");
         }
     }

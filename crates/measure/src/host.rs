@@ -77,7 +77,7 @@ pub fn noise(samples: usize, loop_ns: u64) -> f64 {
     let trial_ns = (0..5).map(|_| time(TRIAL)).min().unwrap_or(1).max(1);
     let steps = (TRIAL * loop_ns / trial_ns).max(1);
     #[expect(clippy::cast_precision_loss, reason = "milliseconds, in nanoseconds")]
-    let summary = Summary::of((0..samples).map(|_| time(steps) as f64));
+    let summary = Summary::from_samples((0..samples).map(|_| time(steps) as f64));
     if summary.p5 > 0.0 { summary.p95 / summary.p5 } else { 1.0 }
 }
 

@@ -97,8 +97,8 @@ impl Samples {
     /// Panics if there is no such round.
     #[must_use]
     pub fn of_rounds(&self, rounds: &[usize]) -> Self {
-        let of = |times: &[u64]| rounds.iter().map(|&round| times[round]).collect();
-        Self { name: self.name.clone(), cpu_ns: of(&self.cpu_ns), wall_ns: of(&self.wall_ns) }
+        let picked = |times: &[u64]| rounds.iter().map(|&round| times[round]).collect();
+        Self { name: self.name.clone(), cpu_ns: picked(&self.cpu_ns), wall_ns: picked(&self.wall_ns) }
     }
 }
 

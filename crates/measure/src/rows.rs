@@ -202,7 +202,7 @@ impl ResultRow {
     /// works on.
     pub fn of_times(work: impl Into<String>, size: u64, items: u64, variant: &str, times: &[u64]) -> Self {
         let each: Vec<f64> = per_item(times, items).collect();
-        let summary = Summary::of(each.iter().copied());
+        let summary = Summary::from_samples(each.iter().copied());
         Self {
             variant: variant.to_owned(),
             work: work.into(),
@@ -315,11 +315,11 @@ impl RatioRow {
     /// Adds the times of both sides per item, of which a round has `items`.
     #[must_use]
     pub fn with_items(mut self, items: u64, rival_ns: &[u64], ours_ns: &[u64]) -> Self {
-        let of = |times: &[u64]| {
-            let summary = Summary::of(per_item(times, items));
+        let row = |times: &[u64]| {
+            let summary = Summary::from_samples(per_item(times, items));
             Some(PerItem { min_ns: summary.min, median_ns: summary.median })
         };
-        (self.theirs, self.ours) = (of(rival_ns), of(ours_ns));
+        (self.theirs, self.ours) = (row(rival_ns), row(ours_ns));
         self
     }
 
@@ -390,7 +390,7 @@ mod tests {
     #[test]
     fn what_is_known_of_distances_has_its_names_too() {
         let mut report = report();
-        report.distances = Some(Distances::of(&[Some(60.0), Some(62.0), Some(61.0), None]));
+        report.distances = Some(Distances::from_round_trips(&[Some(60.0), Some(62.0), Some(61.0), None]));
         report.results[0].line_round_trip_ns = Some(61.0);
         let ratio = report.ratios[0].clone();
         report.ratios[0] = ratio.with_line(Some(61.0));

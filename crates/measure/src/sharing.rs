@@ -39,7 +39,7 @@ pub fn slowed(one: u32, other: u32) -> Option<f64> {
     }
     let ask = || {
         let ratios: Vec<f64> = (0..ROUNDS).filter_map(|_| round(other)).collect();
-        (ratios.len() >= ROUNDS_MIN).then(|| Summary::of(ratios).median)
+        (ratios.len() >= ROUNDS_MIN).then(|| Summary::from_samples(ratios).median)
     };
     std::thread::scope(|scope| scope.spawn(|| pin(one).then(ask).flatten()).join().ok().flatten())
 }

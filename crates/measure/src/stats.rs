@@ -29,10 +29,10 @@ impl Summary {
     ///
     /// ```
     /// use flowloom_measure::Summary;
-    /// let summary = Summary::of([4.0, 1.0, 3.0, 2.0]);
+    /// let summary = Summary::from_samples([4.0, 1.0, 3.0, 2.0]);
     /// assert_eq!((summary.min, summary.median, summary.max), (1.0, 2.5, 4.0));
     /// ```
-    pub fn of(samples: impl IntoIterator<Item = f64>) -> Self {
+    pub fn from_samples(samples: impl IntoIterator<Item = f64>) -> Self {
         let sorted = sorted(samples);
         Self {
             count: sorted.len(),
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn nothing_has_a_summary_too() {
-        assert_eq!(Summary::of([]).count, 0);
+        assert_eq!(Summary::from_samples([]).count, 0);
         assert_eq!(Ratio::of_rounds(&[1], &[0]).rounds, 0);
     }
 
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn samples_without_end_have_an_order_too() {
-        let summary = Summary::of([f64::INFINITY, 1.0, f64::INFINITY, f64::INFINITY]);
+        let summary = Summary::from_samples([f64::INFINITY, 1.0, f64::INFINITY, f64::INFINITY]);
         assert_eq!((summary.min, summary.median, summary.max), (1.0, f64::INFINITY, f64::INFINITY));
     }
 
@@ -384,7 +384,7 @@ mod tests {
 
         #[test]
         fn a_summary_is_in_order(samples in prop::collection::vec(-1e6..1e6_f64, 1..100)) {
-            let Summary { count, min, p5, median, p95, max } = Summary::of(samples.iter().copied());
+            let Summary { count, min, p5, median, p95, max } = Summary::from_samples(samples.iter().copied());
             prop_assert_eq!(count, samples.len());
             prop_assert!(min <= p5 && p5 <= median && median <= p95 && p95 <= max);
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::cpu_distance::shown;
+use crate::cpu_distance::range_text;
 use crate::distances::{Distances, Kind};
 use crate::host::{Host, NOISE_MAX};
 use crate::rows::{LatencyRow, MemoryRow, PerItem, RatioRow, Report, ResultRow};
@@ -180,7 +180,7 @@ pub fn host(host: &Host) -> String {
     // Writing to a `String` cannot fail.
     let _ = match line_round_trip_ns {
         None => writeln!(text),
-        Some(trips) => writeln!(text, "  line {}", shown(*trips)),
+        Some(trips) => writeln!(text, "  line {}", range_text(*trips)),
     };
     if !host.is_quiet() {
         let _ = writeln!(
@@ -199,14 +199,14 @@ pub fn host(host: &Host) -> String {
 /// ```
 /// use flowloom_measure::{distances::Distances, text};
 /// assert_eq!(
-///     text::distances(&Distances::of(&[60.0, 62.0, 320.0, 310.0, 330.0].map(Some))),
+///     text::distances(&Distances::from_round_trips(&[60.0, 62.0, 320.0, 310.0, 330.0].map(Some))),
 ///     "round trip of a line to another CPU: 62 ns in 1 round (near), 330 ns in 2 rounds (far); \
 ///      rounds without a row: 1 with a change of distance\n",
 /// );
 /// ```
 pub fn distances(found: &Distances) -> String {
     let trips = &found.line_round_trips_ns;
-    let measured = Summary::of(trips.iter().flatten().copied());
+    let measured = Summary::from_samples(trips.iter().flatten().copied());
     let known = match found.kinds.as_slice() {
         [] if trips.is_empty() => {
             "not measured, because threads are not pinned or there is only one CPU".to_owned()
@@ -216,7 +216,7 @@ pub fn distances(found: &Distances) -> String {
         }
         [] => format!(
             "{}, but different before and after every round: rows include all rounds",
-            shown([measured.min, measured.max])
+            range_text([measured.min, measured.max])
         ),
         [kind] => in_rounds(kind),
         [near, far @ ..] => {
@@ -241,7 +241,7 @@ pub fn distances(found: &Distances) -> String {
 fn in_rounds(kind: &Kind) -> String {
     let count = kind.rounds.len();
     let plural = if count == 1 { "" } else { "s" };
-    format!("{} in {count} round{plural}", shown([kind.least_ns, kind.most_ns]))
+    format!("{} in {count} round{plural}", range_text([kind.least_ns, kind.most_ns]))
 }
 
 /// A column's header, and the alignment of its cells.
@@ -334,7 +334,7 @@ hit          64  std         1.00  1.00 … 1.00       9        -          -  no
     #[test]
     fn distances_name_the_rounds_without_a_row() {
         let said = |trips: &[Option<f64>]| {
-            let text = distances(&Distances::of(trips));
+            let text = distances(&Distances::from_round_trips(trips));
             text.strip_prefix("round trip of a line to another CPU: ").unwrap().trim_end().to_owned()
         };
         let (near, far) = (Some(60.0), Some(320.0));

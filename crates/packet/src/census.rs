@@ -427,7 +427,7 @@ mod tests {
 
     #[test]
     fn tunnels_are_counted_by_name_whether_asked_for_or_not() {
-        let of = |counts: &EncapsulationCounts| {
+        let figures = |counts: &EncapsulationCounts| {
             counts
                 .tunnel_not_followed()
                 .map(|(name, why, tally)| (name, why.name(), tally.packets, tally.first_packets.clone()))
@@ -435,7 +435,7 @@ mod tests {
         };
         let plain = counted(&packets(), false);
         assert_eq!(
-            of(&plain),
+            figures(&plain),
             [
                 ("esp", "encrypted", 1, vec![5]),
                 ("vxlan", "not_asked", 1, vec![2]),
@@ -443,7 +443,7 @@ mod tests {
             ]
         );
         let inside = counted(&packets(), true);
-        assert_eq!(of(&inside), [("esp", "encrypted", 1, vec![5]), ("vxlan", "not_ip", 1, vec![3])]);
+        assert_eq!(figures(&inside), [("esp", "encrypted", 1, vec![5]), ("vxlan", "not_ip", 1, vec![3])]);
         let followed: Vec<_> = inside.followed().map(|(name, tally)| (name, tally.packets)).collect();
         assert_eq!(followed, [("vlan", 1), ("vxlan", 1)]);
         let unknown: Vec<String> = inside.unknown().map(|(unknown, _)| unknown.to_string()).collect();

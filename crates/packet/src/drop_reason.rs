@@ -172,7 +172,7 @@ impl DropCounts {
     }
 
     /// Returns how many packets were dropped for `reason`.
-    pub fn of(&self, reason: DropReason) -> u64 {
+    pub fn get(&self, reason: DropReason) -> u64 {
         self.0[reason as usize]
     }
 
@@ -188,7 +188,7 @@ impl DropCounts {
 
     /// Returns the reasons that occurred, with their counts.
     pub fn nonzero(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
-        DropReason::ALL.iter().map(|&reason| (reason, self.of(reason))).filter(|&(_, n)| n > 0)
+        DropReason::ALL.iter().map(|&reason| (reason, self.get(reason))).filter(|&(_, n)| n > 0)
     }
 }
 

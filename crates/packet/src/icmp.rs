@@ -121,7 +121,7 @@ mod tests {
             ends in proptest::array::uniform2(proptest::array::uniform2(1_u32..3)),
         ) {
             let protocol = if is_v6 { ICMPV6 } else { ICMP };
-            let of = |at: usize, kind: u8| {
+            let message = |at: usize, kind: u8| {
                 let [from, to] = ends[at];
                 let addressed = if is_v6 {
                     FlowKey::from_v6(from.into(), to.into(), 7, 7, protocol)
@@ -136,7 +136,7 @@ mod tests {
                 None => None,
             };
             for kind in [Some(kinds[1]), Some(kinds[0]), answer].into_iter().flatten() {
-                let [(first, way), (second, other)] = [of(0, kinds[0]), of(1, kind)];
+                let [(first, way), (second, other)] = [message(0, kinds[0]), message(1, kind)];
                 let is_same = kind == kinds[0]
                     && ends[0] == ends[1]
                     && (answer.is_some() || codes[0] == codes[1]);

@@ -25,8 +25,8 @@ static NAMES: [OnceLock<Box<Part>>; PARTS] = [const { OnceLock::new() }; PARTS];
 ///
 /// ```
 /// use flowloom_packet::InterfaceName;
-/// let name = InterfaceName::of("eth0");
-/// assert_eq!((name.as_str(), name), (Some("eth0"), InterfaceName::of("eth0")));
+/// let name = InterfaceName::new("eth0");
+/// assert_eq!((name.as_str(), name), (Some("eth0"), InterfaceName::new("eth0")));
 /// assert_eq!(InterfaceName::UNKNOWN.as_str(), None);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,7 +49,7 @@ impl InterfaceName {
     /// [`BYTES_MAX`](Self::BYTES_MAX), and for a new name when the list is full. Takes a lock, and
     /// logarithmic time in the number of names.
     #[must_use]
-    pub fn of(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         if name.is_empty() || name.len() > Self::BYTES_MAX {
             return Self::UNKNOWN;
         }
@@ -83,8 +83,9 @@ mod tests {
 
     #[test]
     fn threads_give_a_name_the_same_number() {
-        let numbers =
-            || -> Vec<_> { (0..600).map(|nth| InterfaceName::of(&format!("vlan{}", nth % 300))).collect() };
+        let numbers = || -> Vec<_> {
+            (0..600).map(|nth| InterfaceName::new(&format!("vlan{}", nth % 300))).collect()
+        };
         let all = std::thread::scope(|scope| {
             [(); 4].map(|()| scope.spawn(numbers)).map(|thread| thread.join().unwrap())
         });
@@ -98,8 +99,8 @@ mod tests {
     #[test]
     fn what_is_no_name_is_unknown() {
         let long = "x".repeat(InterfaceName::BYTES_MAX + 1);
-        assert_eq!([InterfaceName::of(""), InterfaceName::of(&long)], [InterfaceName::UNKNOWN; 2]);
-        assert_eq!(InterfaceName::of(&long[1..]).as_str(), Some(&long[1..]));
+        assert_eq!([InterfaceName::new(""), InterfaceName::new(&long)], [InterfaceName::UNKNOWN; 2]);
+        assert_eq!(InterfaceName::new(&long[1..]).as_str(), Some(&long[1..]));
         assert_eq!(
             [u32::MAX, 1_000_000].map(|number| InterfaceName(number).as_str()),
             [None; 2],

@@ -339,10 +339,10 @@ mod tests {
         let mut source = Fragments(6);
         let mut lent = &mut source;
         assert!(matches!(PacketSource::next_batch(&mut lent, &mut PacketBatch::new()), Ok(Fill::End)));
-        assert_eq!(PacketSource::withheld(&mut lent).of(DropReason::Reassembled), 7);
+        assert_eq!(PacketSource::withheld(&mut lent).get(DropReason::Reassembled), 7);
         let mut boxed: Box<dyn PacketSource> = Box::new(source);
         assert!(matches!(PacketSource::next_batch(&mut boxed, &mut PacketBatch::new()), Ok(Fill::End)));
-        assert_eq!(PacketSource::withheld(&mut boxed).of(DropReason::Reassembled), 8);
+        assert_eq!(PacketSource::withheld(&mut boxed).get(DropReason::Reassembled), 8);
     }
 
     #[test]

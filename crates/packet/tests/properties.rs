@@ -91,7 +91,7 @@ proptest! {
         let icmp_type = (key.message() >> 8) as u8;
         let is_error = key.message() != 0 && message_kind(key.protocol(), icmp_type) == MessageKind::Alone;
         prop_assert_eq!(key == back.key, !is_error || is_to_itself);
-        prop_assert_eq!(key.with_message(key.message(), back.key.asked()), back.key);
+        prop_assert_eq!(key.with_message(key.message(), back.key.query_direction()), back.key);
         prop_assert_eq!(back.tuple(), frame.tuple.reversed());
         if frame.tuple != frame.tuple.reversed() {
             prop_assert_eq!(there.direction.reversed(), back.direction);

@@ -204,11 +204,11 @@ fn merged(mut draws: Vec<Outcome>) -> Outcome {
     if draws.len() == 1 {
         return draws.remove(0);
     }
-    let of = |name: &str| -> Vec<&Value> {
+    let values_of = |name: &str| -> Vec<&Value> {
         draws.iter().filter_map(|draw| draw.values.iter().find(|value| value.name == name)).collect()
     };
     let values = draws[0].values.iter().map(|value| {
-        let same = of(&value.name);
+        let same = values_of(&value.name);
         let ends = Ratio::of_ratios(same.iter().map(|value| value.ours));
         let interval = Interval {
             low: ends.low,
@@ -218,21 +218,21 @@ fn merged(mut draws: Vec<Outcome>) -> Outcome {
         };
         // A band may depend on the draw; then its ends are medians too.
         let bands: Vec<Band> = same.iter().filter_map(|value| value.band).collect();
-        let end = |pick: fn(&Band) -> f64| Summary::of(bands.iter().map(pick)).median;
+        let end = |pick: fn(&Band) -> f64| Summary::from_samples(bands.iter().map(pick)).median;
         let is_fixed = bands.iter().all(|band| Some(*band) == value.band);
         let band = if is_fixed {
             value.band
         } else {
             Some(Band { low: end(|band| band.low), high: end(|band| band.high) })
         };
-        let ours = Summary::of(same.iter().map(|value| value.ours)).median;
+        let ours = Summary::from_samples(same.iter().map(|value| value.ours)).median;
         Value { ours, interval: Some(interval), band, ..value.clone() }
     });
     let values: Vec<Value> = values.collect();
     let verdict = verdict_of(&draws);
     let charts = (0..draws[0].charts.len()).map(|at| merged_chart(&draws, at)).collect();
     let outside = values.iter().filter_map(|value| {
-        let count = of(&value.name).iter().filter(|draw| !draw.holds()).count();
+        let count = values_of(&value.name).iter().filter(|draw| !draw.holds()).count();
         (count > 0)
             .then(|| format!("outside its band with {count} of {} seeds: {}", draws.len(), value.name))
     });
@@ -252,8 +252,8 @@ fn merged_chart(draws: &[Outcome], at: usize) -> Chart {
         if same.iter().any(|other| other.name != series.name || x_of(other) != x_of(series)) {
             continue;
         }
-        let of = |point: usize| Ratio::of_ratios(same.iter().map(|series| series.points[point].1));
-        let middles: Vec<Ratio> = (0..series.points.len()).map(of).collect();
+        let ratio = |point: usize| Ratio::of_ratios(same.iter().map(|series| series.points[point].1));
+        let middles: Vec<Ratio> = (0..series.points.len()).map(ratio).collect();
         for (point, middle) in series.points.iter_mut().zip(&middles) {
             point.1 = if point.1.is_nan() { f64::NAN } else { middle.median };
         }
@@ -393,7 +393,7 @@ mod tests {
         };
         let drawn = if context.seed >= 100 { 0.1 * context.seed as f64 - 10.0 } else { 0.0 };
         let value = (context.guess(&SIZE) + drawn) * factor;
-        Ok(Outcome::new(Verdict::of(value > 3.0, "large", "small"))
+        Ok(Outcome::new(Verdict::from_check(value > 3.0, "large", "small"))
             .value(Value::new("x", "", value).band(0.0, 10.0))
             .chart_of("X", Axis::linear("x"), |_| true))
     }

@@ -220,7 +220,7 @@ impl Verdict {
     }
 
     /// Returns agreement if `holds`, otherwise the difference.
-    pub fn of(holds: bool, note: impl Into<String>, why: impl Into<String>) -> Self {
+    pub fn from_check(holds: bool, note: impl Into<String>, why: impl Into<String>) -> Self {
         if holds { Self::agrees(note) } else { Self::differs(why) }
     }
 

@@ -30,7 +30,7 @@ impl Times {
     /// Returns the median nanoseconds per item of each variant, in order.
     pub(crate) fn nanoseconds(&self) -> Vec<f64> {
         let median = |(samples, &items): (&Samples, &u64)| {
-            Summary::of(samples.cpu_ns.iter().map(|&ns| ns as f64 / items.max(1) as f64)).median
+            Summary::from_samples(samples.cpu_ns.iter().map(|&ns| ns as f64 / items.max(1) as f64)).median
         };
         self.samples.iter().zip(&self.items).map(median).collect()
     }

@@ -305,9 +305,10 @@ mod tests {
 
     #[test]
     fn a_band_that_a_closer_reproduction_would_leave_is_noticed() {
-        let of = |low, high| Value::new("x", "", 1.0).paper(1.032).band(low, high).leaves_out_the_paper();
-        assert!(of(0.65, 1.0) && of(1.04, 2.0), "the paper's own value is outside");
-        assert!(!of(0.65, 1.1) && !of(1.0, 1.0), "1.0 is 1.032 but for its rounding");
+        let leaves_out =
+            |low, high| Value::new("x", "", 1.0).paper(1.032).band(low, high).leaves_out_the_paper();
+        assert!(leaves_out(0.65, 1.0) && leaves_out(1.04, 2.0), "the paper's own value is outside");
+        assert!(!leaves_out(0.65, 1.1) && !leaves_out(1.0, 1.0), "1.0 is 1.032 but for its rounding");
         let more =
             |low, high| Value::new("x", "", 9.0).paper_above(28.0).band(low, high).leaves_out_the_paper();
         assert!(more(0.0, 28.0) && !more(0.0, 30.0));

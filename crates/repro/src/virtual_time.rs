@@ -98,8 +98,8 @@ pub(crate) fn topology(text: &str) -> Result<Topology, ItemError> {
 pub(crate) fn niagara(context: &Context<'_>, demand: &Guess) -> Result<Machine, ItemError> {
     let machine = guessed(context, Machine::niagara(topology("8x2x4,-0")?));
     Ok(Machine {
-        queue_packets: whole(context.guess(&QUEUE)),
-        thread_demand_permille: whole(context.guess(demand)).clamp(1, 1000),
+        queue_packets: rounded(context.guess(&QUEUE)),
+        thread_demand_permille: rounded(context.guess(demand)).clamp(1, 1000),
         ..machine
     })
 }
@@ -111,7 +111,7 @@ pub(crate) fn xeon(context: &Context<'_>) -> Result<Machine, ItemError> {
 
 /// Returns a machine whose guessed costs are multiplied by the context's guesses.
 fn guessed(context: &Context<'_>, mut machine: Machine) -> Machine {
-    let times = |cycles: &mut u32, factor: f64| *cycles = whole(f64::from(*cycles) * factor);
+    let times = |cycles: &mut u32, factor: f64| *cycles = rounded(f64::from(*cycles) * factor);
     times(&mut machine.pull.move_cycles, context.guess(&MOVE_COST));
     times(&mut machine.pull.lock_cycles, context.guess(&LOCK_COST));
     let factor = if context.is_off(&CACHES) { 0.0 } else { context.guess(&CACHE_COST) };
@@ -124,13 +124,13 @@ fn guessed(context: &Context<'_>, mut machine: Machine) -> Machine {
 
 /// Rounds a non-negative number to an integer.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
-fn whole(number: f64) -> u32 {
+fn rounded(number: f64) -> u32 {
     number as u32
 }
 
 /// Returns the HTTP-like traffic of [HRWTREE §4.2].
 pub(crate) fn l7(context: &Context<'_>) -> Model {
-    Model::L7 { elephant_permille: whole(context.guess(&ELEPHANT)) }
+    Model::L7 { elephant_permille: rounded(context.guess(&ELEPHANT)) }
 }
 
 /// Returns jobs for a saturated machine: a tenth of the model's jobs at the smallest scale, all at
@@ -138,7 +138,7 @@ pub(crate) fn l7(context: &Context<'_>) -> Model {
 pub(crate) fn saturating(context: &Context<'_>, model: Model) -> Result<Offered, ItemError> {
     let packets = model.packets() / context.scale.pick(20, 4, 1);
     let traffic = model.generate(packets, context.seed).map_err(failed("making traffic"))?;
-    Offered::of(traffic, Pace::Closed).map_err(failed("making traffic"))
+    Offered::new(traffic, Pace::Closed).map_err(failed("making traffic"))
 }
 
 /// Returns such jobs, each with `cycles` cycles of work.
@@ -152,7 +152,7 @@ pub(crate) fn saturating_alike(
     for job in &mut traffic.jobs {
         job.work = cycles;
     }
-    Offered::of(traffic, Pace::Closed).map_err(failed("making traffic"))
+    Offered::new(traffic, Pace::Closed).map_err(failed("making traffic"))
 }
 
 /// Returns jobs that arrive at random at `percent` percent of the machine's throughput, in waves of
@@ -167,11 +167,11 @@ pub(crate) fn arriving(
 ) -> Result<Offered, ItemError> {
     let traffic = model.generate(packets, context.seed).map_err(failed("making traffic"))?;
     let jobs = traffic.jobs.len() as u64;
-    let whole = Offered::of(traffic.clone(), Pace::Closed).map_err(failed("making traffic"))?;
+    let whole = Offered::new(traffic.clone(), Pace::Closed).map_err(failed("making traffic"))?;
     let least = whole.workload().least_cycles(machine) / jobs;
     let mean = (least * 100).checked_div(u64::from(percent)).unwrap_or(1).max(1);
     let traffic = traffic.with_arrivals(mean, wave_cycles, context.seed);
-    Offered::of(traffic, Pace::Open).map_err(failed("making traffic"))
+    Offered::new(traffic, Pace::Open).map_err(failed("making traffic"))
 }
 
 /// Returns these schedulers, and the rivals behind them.

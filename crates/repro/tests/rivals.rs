@@ -14,7 +14,7 @@ fn outcome(item: &str, rivals: &Rivals<'_>) -> Outcome {
     (select(item)[0].run)(&context).expect("the item runs")
 }
 
-fn of(outcome: &Outcome, name: &str) -> f64 {
+fn measured(outcome: &Outcome, name: &str) -> f64 {
     let mut found = outcome.values.iter().filter(|value| value.name == name);
     let value = found.next().unwrap_or_else(|| panic!("no value {name}"));
     assert!(found.next().is_none());
@@ -28,11 +28,11 @@ fn a_scheduler_that_is_direct_hash_does_as_direct_hash() {
     });
     let rivals = Rivals { schedulers: &[same], ..Rivals::default() };
     let found = outcome("lfb/fig8_cache_misses", &rivals);
-    assert_eq!(of(&found, "Many: same").to_bits(), of(&found, "Many: dh").to_bits());
+    assert_eq!(measured(&found, "Many: same").to_bits(), measured(&found, "Many: dh").to_bits());
     let found = outcome("hrwtree/fig4_throughput", &rivals);
-    assert!(of(&found, "same over conn+os") > 0.5);
+    assert!(measured(&found, "same over conn+os") > 0.5);
     let found = outcome("hrwtree/fig5_6_balance", &rivals);
-    assert!(of(&found, "spread of threads, same") > 1.0);
+    assert!(measured(&found, "spread of threads, same") > 1.0);
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_cache_that_is_the_papers_misses_as_the_papers() {
     let same = RivalCache::new("same", |spec| spec.build().unwrap());
     let rivals = Rivals { caches: &[same], ..Rivals::default() };
     let found = outcome("tcbcache/fig14_policies", &rivals);
-    assert_eq!(of(&found, "same, S think 4").to_bits(), 1.0_f64.to_bits());
+    assert_eq!(measured(&found, "same, S think 4").to_bits(), 1.0_f64.to_bits());
 }
 
 #[test]
@@ -49,13 +49,13 @@ fn a_tree_that_is_the_papers_reads_and_takes_as_much() {
         Ok(Box::new(PaperTree::aggrecuts(rules, Stride::Eight, 128 << 20)?))
     });
     let rivals = Rivals { classifiers: &[same], ..Rivals::default() };
-    let words = of(&outcome("flownp/fig7_accesses", &rivals), "same, largest stand-in");
+    let words = measured(&outcome("flownp/fig7_accesses", &rivals), "same, largest stand-in");
     assert_eq!(words.to_bits(), 13_f64.to_bits());
     let found = outcome("flownp/fig8_memory", &rivals);
-    let ours = of(&found, "AggreCuts-8, as published, most of the stand-ins");
-    let same = of(&found, "same, largest stand-in");
+    let ours = measured(&found, "AggreCuts-8, as published, most of the stand-ins");
+    let same = measured(&found, "same, largest stand-in");
     assert!(same >= ours && same < 3.0 * ours, "{same} {ours}");
-    assert!(of(&outcome("flownp/fig9_throughput", &rivals), "same") > 0.1);
+    assert!(measured(&outcome("flownp/fig9_throughput", &rivals), "same") > 0.1);
 }
 
 /// Finds nothing, or refuses everything.

@@ -56,7 +56,7 @@ fn main() -> Result<(), SetupError> {
     let (settings, models, first_seed) = match set.as_deref() {
         Some("judge") => (unseen()?, models([5, 80], [(2000, 1000), (50_000, 1100)]), 1001),
         Some("before") => (judged_before()?, models([20, 150], [(200, 800), (20_000, 1300)]), 101),
-        _ => (seen()?, Model::EACH, 1),
+        _ => (settings()?, Model::EACH, 1),
     };
     let mut rows = Vec::new();
     for model in models {
@@ -84,7 +84,7 @@ fn compare(model: Model, setting: &Setting, seed: u64, packets: u32) -> Result<R
         traffic = traffic.with_arrivals(mean.max(1), wave, seed);
         pace = Pace::Open;
     }
-    let offered = Offered::of(traffic, pace)?;
+    let offered = Offered::new(traffic, pace)?;
     let rate = |name: &'static str| -> Result<f64, SetupError> {
         let Some(scheme) = Scheme::named(name) else { return Err(SetupError::NoWork) };
         let report = scheme.run(&setting.machine, &offered, seed)?;
@@ -149,7 +149,7 @@ fn closed(name: &'static str, machine: Machine) -> Setting {
     Setting { name, machine, load: None }
 }
 
-fn seen() -> Result<Vec<Setting>, SetupError> {
+fn settings() -> Result<Vec<Setting>, SetupError> {
     let xeon = |shape: &str| Ok::<_, SetupError>(Machine::xeon(shape.parse()?));
     let niagara = Machine::niagara("8x2x4,-0".parse()?);
     Ok(vec![

@@ -82,7 +82,7 @@ fn traffic_is_drawn_alike() {
 fn settings() -> [(Machine, Offered); 4] {
     let offered = |model: Model, packets, pace| {
         let traffic = model.generate(packets, 1).expect("sound traffic").with_arrivals(600, 200_000, 1);
-        Offered::of(traffic, pace).expect("sound traffic")
+        Offered::new(traffic, pace).expect("sound traffic")
     };
     let zipf = Model::Zipf { flows: 500, exponent_permille: 1000 };
     [

@@ -109,7 +109,7 @@ impl Trace {
     ///
     /// Returns [`SimulateError::TooLong`] beyond [`NextUses::MAX`] accesses.
     pub fn next_uses(&self, drops_closed: bool) -> Result<NextUses, SimulateError> {
-        NextUses::of(&self.accesses, drops_closed)
+        NextUses::new(&self.accesses, drops_closed)
             .map_err(|error| SimulateError::TooLong { accesses: error.accesses })
     }
 

@@ -111,18 +111,18 @@ proptest! {
 fn with_one_bank_banked_and_set_associative_policies_are_the_same() {
     let trace: Vec<Access> =
         (0..5000_u64).map(|i| Access::new(i * i % 613 + (i % 7) * 64, i * 20)).collect();
-    let of = |policy| {
+    let misses = |policy| {
         let geometry = Geometry::PAPER.single_bank();
         let spec = CacheSpec { geometry, policy, ..CacheSpec::BASELINE };
         let mut cache = spec.build().unwrap();
         cache.run(&trace);
         cache.counts()
     };
-    let lru = of(Policy::Lru);
+    let lru = misses(Policy::Lru);
     assert!(lru.misses > 600 && lru.hits > 600, "{lru:?}");
     for policy in [Policy::RoundRobin, Policy::NoMigrate { tie: Tie::Left }, Policy::Timestamp { bits: 32 }]
     {
-        assert_eq!(of(policy), lru, "{policy}");
+        assert_eq!(misses(policy), lru, "{policy}");
     }
 }
 

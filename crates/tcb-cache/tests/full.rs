@@ -90,21 +90,21 @@ proptest! {
     fn nothing_beats_min_that_knows_as_much(banks in 1_u32..3, drops: bool, accesses in accesses(200)) {
         let geometry = Geometry::new(64 * 64, 64, banks, 4).unwrap();
         let trace = Trace::new(accesses, 0);
-        let of = |policy, drops_closed| {
+        let misses = |policy, drops_closed| {
             let spec = CacheSpec { geometry, policy, drops_closed, ..CacheSpec::PAPER };
             finished(&trace, &spec)
         };
-        let best = of(Policy::Min, drops).misses;
+        let best = misses(Policy::Min, drops).misses;
         for policy in Policy::ALL {
             if policy.always_drops_closed() && !drops {
                 continue;
             }
-            let misses = of(policy, drops).misses;
+            let misses = misses(policy, drops).misses;
             prop_assert!(best <= misses, "{} has {} misses, MIN {}", policy, misses, best);
         }
         // In one bank, evicting the latest next use is optimal for each set.
         if banks == 1 {
-            let greedy = of(Policy::GreedyOpt, drops).misses;
+            let greedy = misses(Policy::GreedyOpt, drops).misses;
             for policy in Policy::ALL {
                 let spec = CacheSpec { geometry, policy, drops_closed: drops, ..CacheSpec::PAPER };
                 let is_own_set = matches!(

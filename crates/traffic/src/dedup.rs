@@ -279,7 +279,7 @@ mod tests {
             prop_assert_eq!(&yielded, &expected.repeat(2), "both passes alike");
             let dropped = source.withheld();
             prop_assert_eq!(dropped.total(), (2 * packets.len() - yielded.len()) as u64);
-            prop_assert_eq!(dropped.of(DropReason::Duplicate), dropped.withheld());
+            prop_assert_eq!(dropped.get(DropReason::Duplicate), dropped.withheld());
             prop_assert_eq!(source.withheld(), DropCounts::default());
         }
     }

@@ -112,7 +112,7 @@ mod tests {
             let expected: Vec<u64> = all.iter().copied().step_by(every).collect();
             assert_eq!(times(&mut source), expected);
             let dropped = source.withheld();
-            assert_eq!(dropped.of(DropReason::NotSampled), (all.len() - expected.len()) as u64);
+            assert_eq!(dropped.get(DropReason::NotSampled), (all.len() - expected.len()) as u64);
             assert_eq!(dropped.withheld(), dropped.total());
         }
     }

@@ -231,9 +231,9 @@ fn floods_stay_within_their_bounds() {
     // 0.
     for (offset, length) in [(0, 1400), (65_000, 8), (0, 8)] {
         let out = defragmented(&flood(offset, length), LinkType::ETHERNET, 32, PLAIN, limits);
-        let lost = out.withheld.of(DropReason::FragmentPoolFull);
+        let lost = out.withheld.get(DropReason::FragmentPoolFull);
         assert!(lost >= 4900, "{lost} lost");
-        assert_eq!(lost + out.withheld.of(DropReason::FragmentIncomplete), 5000);
+        assert_eq!(lost + out.withheld.get(DropReason::FragmentIncomplete), 5000);
         assert!(out.held_max <= limits.bytes_max, "{} bytes held", out.held_max);
     }
     // A valid datagram in the middle of the attack.
@@ -338,7 +338,7 @@ proptest! {
         let wire: usize = frames.iter().map(|(_, frame)| frame.len()).sum();
         let packets = timed(frames.into_iter().map(|(_, frame)| frame));
         let out = defragmented(&packets, LinkType::ETHERNET, batch_packets, PLAIN, DefragLimits::default());
-        prop_assert_eq!(out.withheld.total(), out.withheld.of(DropReason::Reassembled));
+        prop_assert_eq!(out.withheld.total(), out.withheld.get(DropReason::Reassembled));
         prop_assert_eq!(out.packets.iter().map(|packet| packet.wire as usize).sum::<usize>(), wire);
         prop_assert!(out.packets.is_sorted_by_key(|packet| packet.time_ns));
         let mut whole: Vec<Vec<u8>> = out.packets.into_iter().map(|packet| packet.bytes).collect();

@@ -25,7 +25,10 @@ fn open(path: &Path) -> CaptureSet {
     CaptureSet::open(&[Input::Path(path.to_path_buf())], SetOptions::default()).unwrap()
 }
 
-fn each(source: &mut dyn PacketSource, mut of: impl FnMut(LinkType, &[u8])) -> (u64, DropCounts) {
+fn for_each_packet(
+    source: &mut dyn PacketSource,
+    mut of: impl FnMut(LinkType, &[u8]),
+) -> (u64, DropCounts) {
     let mut batch = PacketBatch::new();
     let (mut packets, mut withheld) = (0, DropCounts::default());
     loop {
@@ -48,7 +51,7 @@ fn each(source: &mut dyn PacketSource, mut of: impl FnMut(LinkType, &[u8])) -> (
 fn theirs(path: &Path) -> Vec<Vec<u8>> {
     let mut pool = IpDefragPool::<(), ()>::new();
     let mut joined = Vec::new();
-    each(&mut open(path), |link, bytes| {
+    for_each_packet(&mut open(path), |link, bytes| {
         if link != LinkType::ETHERNET {
             return;
         }
@@ -65,11 +68,12 @@ fn theirs(path: &Path) -> Vec<Vec<u8>> {
 /// capture.
 fn ours(path: &Path, decap: bool) -> (Vec<Vec<u8>>, DropCounts) {
     let mut before = std::collections::HashMap::<Vec<u8>, u64>::new();
-    let (packets, _) = each(&mut open(path), |_, bytes| *before.entry(bytes.to_vec()).or_default() += 1);
+    let (packets, _) =
+        for_each_packet(&mut open(path), |_, bytes| *before.entry(bytes.to_vec()).or_default() += 1);
     let decode_options = DecodeOptions::new().with_decap(decap);
     let mut source = Defrag::new(open(path), decode_options, DefragLimits::default());
     let mut joined = Vec::new();
-    let (yielded, withheld) = each(&mut source, |link, bytes| {
+    let (yielded, withheld) = for_each_packet(&mut source, |link, bytes| {
         if let Some(left) = before.get_mut(bytes).filter(|left| **left > 0) {
             *left -= 1;
             return;
@@ -111,7 +115,7 @@ fn the_datagrams_are_those_of_a_second_pool_and_of_tshark() {
                 theirs.iter().filter(|datagram| ours.binary_search(datagram).is_err()).collect();
             assert_eq!(refused.len(), theirs.len() - ours.len(), "{name}");
             let of_death = refused.iter().filter(|datagram| datagram.len() == 65_528).count();
-            let overlapping = usize::from(withheld.of(DropReason::FragmentOverlap) > 0);
+            let overlapping = usize::from(withheld.get(DropReason::FragmentOverlap) > 0);
             assert_eq!(refused.len(), of_death + overlapping, "{name}: {withheld:?}");
         }
     }

@@ -184,8 +184,8 @@ fn a_mixture_holds_every_kind_of_packet() {
 
     // Simple IMIX: of twelve packets seven are small, four have 576 and one has 1500 bytes of IP.
     let share = |ip_bytes: usize| {
-        let of = |bytes: usize| found.lengths.get(&bytes).copied().unwrap_or(0);
-        (of(ip_bytes + 14) + of(ip_bytes + 18) + of(ip_bytes + 22)) as f64 / 100_000.0
+        let count = |bytes: usize| found.lengths.get(&bytes).copied().unwrap_or(0);
+        (count(ip_bytes + 14) + count(ip_bytes + 18) + count(ip_bytes + 22)) as f64 / 100_000.0
     };
     assert!((share(576) - 4.0 / 12.0).abs() < 0.07, "{}", share(576));
     assert!((share(1500) - 1.0 / 12.0).abs() < 0.03, "{}", share(1500));
@@ -346,7 +346,7 @@ fn the_papers_files_have_the_figures_of_table_two() {
     ];
     for (number, packets, sessions, average) in table {
         let mut trace = PaperTrace::file(number, 1).unwrap();
-        let profile = TraceProfile::of(&mut trace);
+        let profile = TraceProfile::from_generator(&mut trace);
         assert_eq!(profile.packets, packets);
         assert_eq!((profile.sessions, profile.sessions_max), (sessions, sessions));
         assert_eq!(profile.wire_bytes, packets * 67, "the mean length is exact");

@@ -23,7 +23,7 @@ use super::frames::{self, Frames};
 use super::hosts::{Family, RECEIVER_MAC, SENDER_MAC};
 use super::iptables_file::Features;
 use super::network::Network;
-use super::{Bench, LOADERS, Loader, Options, drawn};
+use super::{Bench, LOADERS, Loader, Options, draw_rules};
 
 /// The type of the frame that passes the router after all others, whatever its rules are.
 const LAST: [u8; 2] = [0x88, 0xb5];
@@ -186,7 +186,7 @@ fn conversions(loader: Loader, text: &str) -> Result<[Result<Vec<Part>, String>;
     let chain = Some(loader.chain_options()[1].to_owned());
     let options = LoadOptions { chain, families, ..LoadOptions::default() };
     let policy =
-        load(text, Form::of("rules", text), &options).map_err(|error| anyhow::anyhow!("{error}"))?;
+        load(text, Form::detect("rules", text), &options).map_err(|error| anyhow::anyhow!("{error}"))?;
     // No file of nft meets later fragments.
     let policy = if loader == Loader::Nft { policy.without_later_fragments() } else { policy };
     let through = |policy: &Policy| {
@@ -222,7 +222,7 @@ pub(super) fn run(plan: &Options, bench: &Bench) -> Result<u64> {
         };
         let mut draw = Draw::new(plan.seed.wrapping_mul(1_000_003).wrapping_add(file));
         let features = Features::draw(&mut draw).convertible();
-        let text = drawn(&mut draw, loader, features);
+        let text = draw_rules(&mut draw, loader, features);
         let has_later = loader != Loader::Nft && !matches!(loader, Loader::Tables(_));
         let mut drawn =
             Frames::new(&mut draw, loader.families(), features.state, (has_later, loader != Loader::Nft));

@@ -94,16 +94,8 @@ impl Loader {
     }
 }
 
-/// Returns a random file by its number, for other tools than the kernel.
-pub(crate) fn random_file(seed: u64, file: u64) -> String {
-    let mut draw = Draw::new(seed.wrapping_mul(1_000_003).wrapping_add(file));
-    let mut features = Features::draw(&mut draw);
-    features.sets = false;
-    drawn(&mut draw, LOADERS[(file % LOADERS.len() as u64) as usize], features)
-}
-
 /// Returns a random file for a loader.
-fn drawn(draw: &mut Draw, loader: Loader, features: Features) -> String {
+fn draw_rules(draw: &mut Draw, loader: Loader, features: Features) -> String {
     match loader {
         Loader::Legacy(family) | Loader::Tables(family) => iptables_file::text(draw, family, features),
         Loader::Nft => nft_file::text(draw, features),
@@ -283,7 +275,7 @@ impl Bench {
         if self.has_sets.get() {
             std::fs::write(self.sets(), ipset_file::text(&mut draw, loader.families()[0]))?;
         }
-        let text = drawn(&mut draw, loader, features);
+        let text = draw_rules(&mut draw, loader, features);
         let has_later = !matches!(loader, Loader::Tables(_));
         let kind = (has_later, loader != Loader::Nft);
         // Of a file with converted rules, the other back end looks behind these headers.

@@ -194,10 +194,10 @@ impl Tests<'_> {
                 PORTS[number],
                 port("received"),
                 port("missed"),
-                shown(&received),
+                range_text(&received),
                 port("sent"),
                 port("added"),
-                shown(&sent),
+                range_text(&sent),
                 port("refused")
             ));
             ensure!(
@@ -542,7 +542,7 @@ impl Tests<'_> {
 }
 
 /// Returns a count of the kernel, or its limits.
-fn shown(count: &RangeInclusive<u64>) -> String {
+fn range_text(count: &RangeInclusive<u64>) -> String {
     let (least, most) = (count.start(), count.end());
     if least == most { most.to_string() } else { format!("{least} to {most}") }
 }

@@ -93,12 +93,12 @@ fn balances(program: &PathBuf) -> Result<()> {
         let seen = network.command(SERVER, "cat").args(["/proc/net/tcp", "/proc/net/tcp6"]).output()?;
         let seen = String::from_utf8_lossy(&seen.stdout).into_owned();
         // Addresses are in the byte order of the machine; state 1 is an open connection.
-        let of = |host: u8| {
+        let count = |host: u8| {
             let is =
                 |line: &&str| line.contains(&format!("0{host:X}00090A:0050 ")) && line.contains(" 01 ");
             seen.lines().filter(is).count()
         };
-        Ok([of(2), of(3)])
+        Ok([count(2), count(3)])
     };
     let (mut before, count) = (hold("200")?, 200);
     std::thread::sleep(2 * START);

@@ -6,8 +6,9 @@ use crate::figures::{FOLDER, PAGES, with_tables};
 /// Compares each page with the output of `cargo xtask figures`.
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     let pages = tree.sources.iter().filter(|file| {
-        let of = |folder: &&str| file.path.strip_prefix(*folder).and_then(|name| name.strip_suffix(".md"));
-        PAGES.iter().find_map(of).is_some_and(|name| !name.contains('/'))
+        let stem =
+            |folder: &&str| file.path.strip_prefix(*folder).and_then(|name| name.strip_suffix(".md"));
+        PAGES.iter().find_map(stem).is_some_and(|name| !name.contains('/'))
     });
     for page in pages {
         let read = |path: &str| {

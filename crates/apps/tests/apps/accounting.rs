@@ -166,7 +166,7 @@ proptest! {
         active_ms in prop::option::of(1..3_000_u64),
     ) {
         let config = MixConfig { flows, packets: packets.max(flows), seed, rate_pps, ..MixConfig::default() };
-        let source = Memory::of(config);
+        let source = Memory::new(config);
         let (idle_ns, active_ns) = (idle_ms.map(|ms| ms * 1_000_000), active_ms.map(|ms| ms * 1_000_000));
         let expected = plain(&source, idle_ns, active_ns);
         let mut digests = Vec::new();
@@ -182,7 +182,7 @@ proptest! {
 #[test]
 fn every_reason_occurs_and_sums_are_those_of_the_traffic() {
     let config = MixConfig { flows: 300, packets: 9000, rate_pps: 3000, seed: 2, ..MixConfig::default() };
-    let source = Memory::of(config);
+    let source = Memory::new(config);
     let (records, _) = found(&source, Layout::Inline, Some(300_000_000), Some(1_000_000_000));
     for reason in [EndReason::Idle, EndReason::Active, EndReason::Fin, EndReason::EndOfInput] {
         assert!(records.iter().any(|(.., found)| *found == reason), "{}", reason.name());

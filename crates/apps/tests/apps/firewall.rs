@@ -301,7 +301,7 @@ fn a_flow_says_among_which_rules_its_rule_has_its_number() {
 #[test]
 fn results_do_not_depend_on_the_number_of_workers() {
     let config = MixConfig { flows: 400, packets: 8000, seed: 3, ..MixConfig::default() };
-    let source = Memory::of(config);
+    let source = Memory::new(config);
     let half = Rule { protocol: ProtocolMatch::exact(6), ..Rule::v4(PrefixV4::ANY, PrefixV4::ANY) };
     let even = Rule { destination_ports: PortRange::new(0, 443).unwrap(), ..half };
     for options in [

@@ -168,7 +168,7 @@ impl Combination {
         let topology = Topology::flat(WorkerCount::new(self.layout.workers()).unwrap());
         let mut policy = Scheme::named(self.policy).unwrap().policy(&topology, 1).unwrap();
         let (mut source, control) = (memory.clone(), Control::default());
-        let endpoints = Endpoints::new(&mut source, PolicyRef::of(&mut policy), &control);
+        let endpoints = Endpoints::new(&mut source, PolicyRef::new(&mut policy), &control);
         let report = match self.seed {
             Some(seed) => run_seeded(&config, endpoints, table, app, seed).unwrap(),
             None => run_with(&config, endpoints, table, app).unwrap(),
@@ -187,7 +187,7 @@ impl Combination {
 fn every_combination_of_the_matrix_has_the_records_of_one_thread() {
     let count = std::env::var("FLOWLOOM_MATRIX").map_or(USUAL, |count| count.parse().unwrap());
     let config = MixConfig { packets: 3_000, flows: 400, fragment_permille: 20, ..MixConfig::default() };
-    let (memory, plan) = (Memory::of(config), plan());
+    let (memory, plan) = (Memory::new(config), plan());
     for number in 0..count {
         let combination = Combination::draw(number);
         let expected = combination.reference().run(&memory, &plan);
@@ -234,7 +234,7 @@ fn shared<A: RecordState, B: RecordState>(
 #[test]
 fn modules_beside_each_other_give_what_each_gives_alone() {
     let config = MixConfig { packets: 3_000, flows: 400, fragment_permille: 20, ..MixConfig::default() };
-    let (memory, plan) = (Memory::of(config), plan());
+    let (memory, plan) = (Memory::new(config), plan());
     let live = Arc::new(LiveRules::new(firewall(STATES)));
     let rules = || Firewall::new(Arc::clone(&live), FirewallOptions::default());
     let (all, denied) = alone(&memory, || {

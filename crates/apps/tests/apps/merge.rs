@@ -114,7 +114,7 @@ proptest! {
 
 #[test]
 fn parts_of_a_generated_mixture_merge() {
-    let memory = Memory::of(MixConfig { packets: 20_000, flows: 700, ..MixConfig::default() });
+    let memory = Memory::new(MixConfig { packets: 20_000, flows: 700, ..MixConfig::default() });
     let cuts = [3_000, 9_000, 9_001, 14_000];
     for idle_ns in [None, Some(2_000_000)] {
         let compose = |flow: &mut _, later: &mut _| flowloom_engine::FlowState::compose(flow, later);

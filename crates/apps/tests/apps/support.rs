@@ -23,7 +23,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn of(config: MixConfig) -> Self {
+    pub(crate) fn new(config: MixConfig) -> Self {
         Self::of_generator(&mut Mix::new(config).unwrap())
     }
 

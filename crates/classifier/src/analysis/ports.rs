@@ -153,8 +153,8 @@ mod tests {
                 assert!(!ended.unwrap());
                 looked_at += found.len();
                 let covers = |id: &u32| {
-                    let of = ports_of(&rules.rules()[*id as usize]);
-                    of[0].covers(ports[0]) && of[1].covers(ports[1])
+                    let other = ports_of(&rules.rules()[*id as usize]);
+                    other[0].covers(ports[0]) && other[1].covers(ports[1])
                 };
                 found.retain(covers);
                 found.sort_unstable();

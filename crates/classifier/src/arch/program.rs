@@ -208,7 +208,7 @@ impl<K: Key> Program<K> {
                 if !is_inside || key_word >= K::WORDS || width > 16 || shift + width > 64 {
                     return Err(FaultyProgram::Word { position });
                 }
-                let below = costs.of(first, first + count);
+                let below = costs.worst_in(first, first + count);
                 Worst { nodes: below.nodes + 1, words: below.words.saturating_add(1), ..below }
             };
             if position < words.len() {
@@ -381,7 +381,7 @@ impl Maxima {
         }
     }
 
-    fn of(&self, start: usize, end: usize) -> Worst {
+    fn worst_in(&self, start: usize, end: usize) -> Worst {
         let mut found = Worst::default();
         let (mut start, mut end) = (start + self.len, end + self.len);
         while start < end {

@@ -42,7 +42,7 @@ const PROFILES: [Profile; 3] = [Profile::Acl, Profile::Firewall, Profile::Packet
 
 #[test]
 fn rules_and_headers_are_drawn_alike() {
-    fn drawn<K: Key>(set: &RuleSet) -> u64 {
+    fn draw_packets<K: Key>(set: &RuleSet) -> u64 {
         let keys = [Traffic::HITS, Traffic::MISSES, Traffic { zipf_flows: Some(50), ..Traffic::ZIPF }]
             .map(|traffic| headers::<K>(set, traffic, 300, 5));
         folded(keys.concat().iter().flat_map(|key| (0..K::WORDS).map(|word| key.word(word))))
@@ -55,7 +55,7 @@ fn rules_and_headers_are_drawn_alike() {
                 let lines = set.rules().iter().map(|rule| format!("{rule} {}", rule.value));
                 of_text(&lines.collect::<Vec<_>>().join("\n"))
             });
-            let figures = [text, text_six, drawn::<KeyV4>(&four), drawn::<KeyV6>(&six)];
+            let figures = [text, text_six, draw_packets::<KeyV4>(&four), draw_packets::<KeyV6>(&six)];
             (format!("{profile:?}"), figures)
         })
         .collect();

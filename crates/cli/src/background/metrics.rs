@@ -42,11 +42,11 @@ pub(super) fn page(
     page.one("in_flight", "gauge", "Packets taken from the source and not yet finished.", now.in_flight);
     page.head("not_tracked_total", "counter", "Packets without a flow key, by reason.");
     for reason in DropReason::ALL.iter().filter(|reason| !reason.is_loss()) {
-        page.value("not_tracked_total", "reason", reason.name(), now.dropped.of(*reason));
+        page.value("not_tracked_total", "reason", reason.name(), now.dropped.get(*reason));
     }
     page.head("dropped_total", "counter", "Packets lost, by reason.");
     for reason in DropReason::ALL.iter().filter(|reason| reason.is_loss()) {
-        page.value("dropped_total", "reason", reason.name(), now.dropped.of(*reason));
+        page.value("dropped_total", "reason", reason.name(), now.dropped.get(*reason));
     }
     page.head("worker_processed_total", "counter", "Packets that a worker's application has processed.");
     page.workers(&now, "worker_processed_total", |worker| worker.processed);

@@ -3,7 +3,7 @@
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::topology::{CacheSizes, Topology, format_cpu_list};
 use flowloom_measure::Host;
-use flowloom_measure::cpu_distance::shown;
+use flowloom_measure::cpu_distance::range_text;
 use flowloom_measure::host::NOISE_MAX;
 use flowloom_measure::sharing::most_slowed;
 
@@ -106,7 +106,7 @@ fn lines(round_trips_ns: Option<[f64; 2]>) -> Check {
         return Check::new(name, Rating::Unknown, "one CPU, or threads cannot be pinned to two");
     };
     let state = if trips[1] > FAR_NS { Rating::Fair } else { Rating::Ok };
-    let found = format!("{} to another CPU and back", shown(trips));
+    let found = format!("{} to another CPU and back", range_text(trips));
     Check::new(name, state, found).advice_if(
         state,
         "CPUs that share no cache: select neighbours with replay --cores, or try again later",

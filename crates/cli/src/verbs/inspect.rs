@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
         }
     }
     drop(progress);
-    let duplicates = arguments.dedup.map(|_| reader.withheld().of(DropReason::Duplicate));
+    let duplicates = arguments.dedup.map(|_| reader.withheld().get(DropReason::Duplicate));
     if left == 0 {
         source.check_decodable()?;
     }

@@ -130,18 +130,18 @@ mod tests {
 
     #[test]
     fn a_number_that_means_something_else_is_refused_by_name() {
-        let of = |tag_type, tunnel: &str| DecodingOptions {
+        let options = |tag_type, tunnel: &str| DecodingOptions {
             tag_type: vec![tag_type],
             tunnel: vec![(tunnel.to_owned(), 9)],
             ..DecodingOptions::default()
         };
-        assert!(of(0x9901, "vxlan").options().is_ok_and(|options| options.custom.is_some()));
+        assert!(options(0x9901, "vxlan").options().is_ok_and(|options| options.custom.is_some()));
         let text = |options: DecodingOptions| match options.options() {
             Err(Failure::Usage(text)) => text,
             other => panic!("{other:?}"),
         };
-        assert!(text(of(0x0800, "vxlan")).starts_with("--tag-type 0x0800: invalid tag type 0x0800"));
-        assert!(text(of(0x9901, "vlxan")).starts_with("--tunnel vlxan=9: unknown tunnel 'vlxan'"));
-        assert_eq!(of(0x9901, "vxlan").words(), ["--tag-type 0x9901", "--tunnel vxlan=9"]);
+        assert!(text(options(0x0800, "vxlan")).starts_with("--tag-type 0x0800: invalid tag type 0x0800"));
+        assert!(text(options(0x9901, "vlxan")).starts_with("--tunnel vlxan=9: unknown tunnel 'vlxan'"));
+        assert_eq!(options(0x9901, "vxlan").words(), ["--tag-type 0x9901", "--tunnel vxlan=9"]);
     }
 }

@@ -27,7 +27,7 @@ impl ByteKind {
         let mut last = Bytes::NONE;
         let mut byte = 0;
         while byte < u8::MAX {
-            if Self::of(byte) as u8 != Self::of(byte + 1) as u8 {
+            if Self::from_byte(byte) as u8 != Self::from_byte(byte + 1) as u8 {
                 last = last.with(byte);
             }
             byte += 1;
@@ -35,7 +35,7 @@ impl ByteKind {
         last
     };
 
-    pub(super) const fn of(byte: u8) -> Self {
+    pub(super) const fn from_byte(byte: u8) -> Self {
         match byte {
             b'\n' => Self::Newline,
             b'\r' => Self::Return,
@@ -199,7 +199,7 @@ mod tests {
     fn bytes_of_one_kind_are_one_run() {
         for byte in 0..u8::MAX {
             let ends = ByteKind::LAST.iter().any(|last| last == byte);
-            assert_eq!(ends, ByteKind::of(byte) != ByteKind::of(byte + 1), "{byte}");
+            assert_eq!(ends, ByteKind::from_byte(byte) != ByteKind::from_byte(byte + 1), "{byte}");
         }
     }
 }

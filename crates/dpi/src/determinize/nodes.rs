@@ -154,11 +154,11 @@ impl Nodes {
     /// Returns the patterns with conditions whose expressions have matched in these nodes, in
     /// ascending order.
     pub(super) fn candidates(&self, list: &[u32]) -> Vec<u16> {
-        let of = |&at: &u32| match self.get(at) {
+        let node = |&at: &u32| match self.get(at) {
             Node::Candidate { id, .. } => Some(id),
             _ => None,
         };
-        let mut ids: Vec<u16> = list.iter().filter_map(of).collect();
+        let mut ids: Vec<u16> = list.iter().filter_map(node).collect();
         ids.sort_unstable();
         ids
     }

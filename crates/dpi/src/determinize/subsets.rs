@@ -207,7 +207,7 @@ impl Search<'_> {
         spend(steps_left, (from.len() + runs.targets()) as u64)?;
         let mut before: Option<(&[u32], ByteKind, u32)> = None;
         for (last, targets) in runs.iter() {
-            let kind = ByteKind::of(last);
+            let kind = ByteKind::from_byte(last);
             if ahead.is_some_and(|ahead| ahead != kind) {
                 continue;
             }

@@ -100,7 +100,7 @@ fn decode(patterns: &[Pattern], image: &[u8]) -> Option<Scanner> {
             groups[transport as usize].push(compile::with_leap(table, &signatures)?);
         }
     }
-    input.is_at_end().then(|| Scanner::of(patterns, signatures, groups))
+    input.is_at_end().then(|| Scanner::from_tables(patterns, signatures, groups))
 }
 
 /// Returns a digest of everything in the patterns that decides the tables and the rules.

@@ -419,9 +419,9 @@ mod tests {
     fn bytes_that_no_state_distinguishes_are_one_class() {
         let table = make(&["^ab[c-f]", "^a[d-h]"], None).unwrap();
         // a, b, c, d to f, g and h, and all others.
-        let of = |byte: u8| table.classes[usize::from(byte)];
+        let class = |byte: u8| table.classes[usize::from(byte)];
         assert_eq!(table.classes.iter().max(), Some(&5));
-        assert_eq!((of(b'd'), of(b'g'), of(b'z')), (of(b'f'), of(b'h'), of(0)));
+        assert_eq!((class(b'd'), class(b'g'), class(b'z')), (class(b'f'), class(b'h'), class(0)));
         assert_eq!(table.next.len(), 8 * table.states());
     }
 

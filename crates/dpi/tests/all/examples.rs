@@ -154,7 +154,7 @@ fn padded(bytes: &[u8], size: usize) -> Vec<u8> {
     payload
 }
 
-fn all() -> impl Iterator<Item = &'static Example> {
+fn examples() -> impl Iterator<Item = &'static Example> {
     [PLANTS, SERVICES, NETWORKS, PEOPLE].into_iter().flatten()
 }
 
@@ -162,7 +162,7 @@ fn all() -> impl Iterator<Item = &'static Example> {
 fn each_example_has_its_label() {
     let scanner = Scanner::new(&builtin()).unwrap();
     let mut wrong = Vec::new();
-    for &(transport, expected, bytes, size) in all() {
+    for &(transport, expected, bytes, size) in examples() {
         let found = scanner.scan_whole(transport, &padded(bytes, size));
         let found = found.map(|found| scanner.name(found.pattern));
         if found != Some(expected) {
@@ -218,7 +218,7 @@ fn streams_of_few_fixed_bits_are_looked_for_at_their_ports() {
 fn an_example_of_another_length_has_another_label_or_none() {
     let scanner = Scanner::new(&builtin()).unwrap();
     let mut wrong = Vec::new();
-    for &(transport, label, bytes, size) in all().filter(|example| example.3 > 0) {
+    for &(transport, label, bytes, size) in examples().filter(|example| example.3 > 0) {
         // In a stream, more bytes may follow the first record.
         let sizes = if transport == T { vec![size - 1] } else { vec![size - 1, size + 1, size + 101] };
         for other in sizes {
@@ -240,7 +240,7 @@ fn an_example_of_another_length_has_another_label_or_none() {
 fn an_example_with_another_first_byte_has_not_its_label() {
     let scanner = Scanner::new(&builtin()).unwrap();
     let mut wrong = Vec::new();
-    for &(transport, label, bytes, size) in all() {
+    for &(transport, label, bytes, size) in examples() {
         // The first byte of these is a number of bytes or anything.
         if ["db2", "kpasswd", "kpasswd-tcp", "skinny", "minecraft", "mqtt-sn", "someip", "afs", "iax2"]
             .contains(&label)

@@ -45,7 +45,7 @@ fn compare(scanner: &Scanner, rescanner: &Rescanner, transport: Transport, paylo
     }
 }
 
-fn named(found: Option<Match>) -> Option<PatternId> {
+fn pattern_id(found: Option<Match>) -> Option<PatternId> {
     found.map(|found| found.pattern)
 }
 
@@ -333,7 +333,7 @@ fn patterns_that_cannot_be_built_are_named() {
 fn priority_is_the_order_of_the_list_not_of_the_bytes() {
     let patterns = [Pattern::new("late", "^abcd"), Pattern::new("early", "^a")];
     let scanner = Scanner::new(&patterns).unwrap();
-    let scan = |bytes: &[u8]| named(scanner.scan_whole(Transport::Tcp, bytes));
+    let scan = |bytes: &[u8]| pattern_id(scanner.scan_whole(Transport::Tcp, bytes));
     assert_eq!(scan(b"abcd"), Some(PatternId(0)));
     assert_eq!(scan(b"abc"), Some(PatternId(1)));
     // In two packets the second pattern matches first, and the flow is decided.
@@ -347,13 +347,13 @@ fn zeros_inside_a_literal_are_passed_over_wherever_it_stands() {
     let mut pattern = Pattern::new("digits", "12345");
     pattern.dialect = Dialect::L7Filter;
     let scanner = Scanner::new(&[pattern]).unwrap();
-    assert_eq!(named(scanner.scan_whole(Transport::Udp, b"some 12\x0034\x005")), Some(PatternId(0)));
+    assert_eq!(pattern_id(scanner.scan_whole(Transport::Udp, b"some 12\x0034\x005")), Some(PatternId(0)));
 }
 
 #[test]
 fn an_assertion_alone_matches_a_byte_and_not_nothing() {
     let scanner = Scanner::new(&[Pattern::new("edge", r"\b")]).unwrap();
-    assert_eq!(named(scanner.scan_whole(Transport::Tcp, b"-a")), Some(PatternId(0)));
+    assert_eq!(pattern_id(scanner.scan_whole(Transport::Tcp, b"-a")), Some(PatternId(0)));
     assert_eq!(scanner.scan_whole(Transport::Tcp, b"--"), None);
 }
 
@@ -435,7 +435,7 @@ fn a_pattern_whose_condition_fails_leaves_the_payload_to_the_next() {
                 [any]\nregex = ^c\n";
     let patterns = parse_own(text).unwrap();
     let scanner = Scanner::new(&patterns).unwrap();
-    let whole = |bytes: &[u8]| named(scanner.scan_whole(Transport::Udp, bytes)).map(PatternId::index);
+    let whole = |bytes: &[u8]| pattern_id(scanner.scan_whole(Transport::Udp, bytes)).map(PatternId::index);
     assert_eq!(whole(b"a\x03b"), Some(0));
     assert_eq!(whole(b"a\x04b"), Some(1));
     assert_eq!(whole(b"a\x04c"), None);
@@ -456,7 +456,7 @@ fn the_sender_decides_where_it_is_known() {
     for (sender, expected) in [(None, 0), (Some(Role::Client), 0), (Some(Role::Server), 1)] {
         let origin = Origin::UNKNOWN.from(sender);
         let found = scanner.scan_datagram(b"ab", 2, origin);
-        assert_eq!(named(found), Some(PatternId(expected)));
+        assert_eq!(pattern_id(found), Some(PatternId(expected)));
         assert_eq!(found, rescanner.first_from(origin, Transport::Udp, b"ab", 2));
     }
 }
@@ -465,7 +465,7 @@ fn the_sender_decides_where_it_is_known() {
 fn a_usual_port_may_be_asked_for() {
     let patterns = parse_own("[it]\nports = 53\nport = usual\nregex = ^a\n[else]\nregex = ^a\n").unwrap();
     let scanner = Scanner::new(&patterns).unwrap();
-    let at = |origin| named(scanner.scan_datagram(b"ab", 2, origin)).map(PatternId::index);
+    let at = |origin| pattern_id(scanner.scan_datagram(b"ab", 2, origin)).map(PatternId::index);
     assert_eq!(at(Origin::UNKNOWN.between([40_000, 53])), Some(0));
     assert_eq!(at(Origin::UNKNOWN.between([40_000, 80])), Some(1));
     assert_eq!(at(Origin::UNKNOWN), Some(1));

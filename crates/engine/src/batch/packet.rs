@@ -51,7 +51,7 @@ impl HeaderFields {
     /// Copies the fields one by one. A copy of the whole struct would wait until the decoder's
     /// single-byte stores have reached memory, after all other pending stores.
     #[inline(always)]
-    pub(crate) fn of(headers: &Headers) -> Self {
+    pub(crate) fn from_headers(headers: &Headers) -> Self {
         Self {
             network_offset: headers.network_offset,
             transport_offset: headers.transport_offset,
@@ -147,7 +147,7 @@ impl PacketDescriptor {
     pub(crate) fn words(packet: PacketRef, stamped_ns: u64, headers: &Headers) -> [u64; Self::WORDS] {
         let PacketRef { hash, time_ns, place, tag, captured, wire } = packet;
         let key = headers.key.words();
-        let fields = HeaderFields::of(headers).words();
+        let fields = HeaderFields::from_headers(headers).words();
         [
             hash.bits(),
             time_ns,
@@ -350,7 +350,7 @@ mod tests {
                 let stamped_ns = place.stamped_ns;
                 let descriptor =
                     PacketDescriptor::of_words(&PacketDescriptor::words(packet, stamped_ns, &headers));
-                let (key, fields) = (headers.key, HeaderFields::of(&headers));
+                let (key, fields) = (headers.key, HeaderFields::from_headers(&headers));
                 assert_eq!(descriptor, PacketDescriptor { packet, stamped_ns, key, fields });
                 assert_eq!(descriptor.fields.headers(descriptor.key), headers);
             }

@@ -28,7 +28,7 @@ impl<'a> PolicyRef<'a> {
     /// Borrows a policy created by name with [`Scheme::policy`].
     ///
     /// [`Scheme::policy`]: flowloom_scheduler::registry::Scheme::policy
-    pub fn of(policy: &'a mut Policy) -> Self {
+    pub fn new(policy: &'a mut Policy) -> Self {
         match policy {
             Policy::Push(policy) => Self::Push(&mut **policy),
             Policy::Pull(policy) => Self::Pull(&mut **policy),

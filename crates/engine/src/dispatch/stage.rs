@@ -542,7 +542,7 @@ pub(crate) mod tests {
             while stage.poll() != Polled::Done {}
             assert_eq!(taken(), [(0, PACKETS)]);
         });
-        assert_eq!(end.counters.dropped.of(DropReason::WorkerLost), 3 * 3);
+        assert_eq!(end.counters.dropped.get(DropReason::WorkerLost), 3 * 3);
         assert_eq!(end.counters.dropped.total(), 3 * 3 + 4);
     }
 

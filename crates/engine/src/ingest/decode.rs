@@ -285,6 +285,6 @@ impl Decoder {
     /// Returns the value by which policies identify a flow.
     #[inline(always)]
     pub(crate) fn digest(&self, key: &FlowKey, hash: FlowHash) -> u32 {
-        self.digest.of(key, hash.worker)
+        self.digest.compute(key, hash.worker)
     }
 }

@@ -88,7 +88,7 @@ impl<F: FlowState> Composer<F> {
     /// Returns whether the timeout of a record has passed at `now`.
     fn is_over(&self, place: RecordPosition, now: Tick) -> bool {
         let state = &self.chunks[usize::from(place.chunk)].records[place.at as usize].state;
-        let timeout = self.timeouts.of(self.timeouts.closed.is_some() && state.is_closed());
+        let timeout = self.timeouts.timeout(self.timeouts.closed.is_some() && state.is_closed());
         timeout.is_some_and(|timeout| timeout.is_over(self.span(place).last, now))
     }
 

@@ -215,7 +215,7 @@ impl<F> RunReport<F> {
             .iter()
             .all(|worker| worker.sent + worker.taken_over == worker.counters.done() + worker.handed_over);
         let at_rings: u64 = self.workers.iter().map(|worker| worker.ring_full).sum();
-        let are_rings_known = at_rings + self.unplaced == self.dropped().of(DropReason::RingFull);
+        let are_rings_known = at_rings + self.unplaced == self.dropped().get(DropReason::RingFull);
         each && are_rings_known && self.input.packets == self.processed() + self.dropped().total()
     }
 

@@ -122,8 +122,8 @@ impl Timeline {
     #[inline]
     pub fn add(&mut self, time_ns: u64, wire_bytes: u32, protocol: Option<u8>) {
         let counts = [1, u64::from(wire_bytes)];
-        let of = |number: u8| if protocol == Some(number) { counts } else { [0; 2] };
-        let packet = Interval { packets: 1, bytes: counts[1], tcp: of(TCP), udp: of(UDP) };
+        let counts_if = |number: u8| if protocol == Some(number) { counts } else { [0; 2] };
+        let packet = Interval { packets: 1, bytes: counts[1], tcp: counts_if(TCP), udp: counts_if(UDP) };
         match self.intervals.last_mut() {
             Some(latest) if time_ns.wrapping_sub(self.latest_ns) < LENGTHS[self.length] => {
                 latest.add(packet);

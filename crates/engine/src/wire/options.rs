@@ -25,8 +25,8 @@ pub enum NoFlow {
 /// use flowloom_engine::{NoFlow, NoFlowPolicy};
 /// // ARP and the like pass; what contradicts itself does not.
 /// let policy = NoFlowPolicy::all(NoFlow::Pass).with(DropReason::MalformedIpv4, NoFlow::Drop);
-/// assert_eq!(policy.of(DropReason::NotIp), NoFlow::Pass);
-/// assert_eq!(policy.of(DropReason::MalformedIpv4), NoFlow::Drop);
+/// assert_eq!(policy.for_reason(DropReason::NotIp), NoFlow::Pass);
+/// assert_eq!(policy.for_reason(DropReason::MalformedIpv4), NoFlow::Drop);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoFlowPolicy([NoFlow; DropReason::ALL.len()]);
@@ -47,7 +47,7 @@ impl NoFlowPolicy {
 
     /// Returns the treatment of a frame without a flow for this reason.
     #[must_use]
-    pub const fn of(&self, reason: DropReason) -> NoFlow {
+    pub const fn for_reason(&self, reason: DropReason) -> NoFlow {
         self.0[reason as usize]
     }
 }

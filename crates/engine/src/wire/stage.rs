@@ -198,7 +198,7 @@ impl<W: Wire> WireStage<'_, W> {
             };
             losses.refuse(reason, raw.link);
             let mut ask = || runner.decider().on_frame_without_flow(&frame, reason, actions);
-            let decided = match options.no_flow.of(reason) {
+            let decided = match options.no_flow.for_reason(reason) {
                 NoFlow::Pass => Ok(Decision::Pass),
                 NoFlow::Drop => Ok(Decision::Drop),
                 NoFlow::Ask if options.on_panic == OnPanic::Stop => Ok(ask()),

@@ -50,7 +50,7 @@ impl Starts {
         self.live[slot] = now;
     }
 
-    fn of(&self, id: FlowId) -> Tick {
+    fn start(&self, id: FlowId) -> Tick {
         self.live.get(id.slot() as usize).copied().unwrap_or_default()
     }
 }
@@ -104,7 +104,7 @@ impl<F: FlowState, A: App<Flow = F>> Evict<FlowKey, F> for EvictUnestablished<'_
     fn evicted(&mut self, id: FlowId, key: FlowKey, mut state: F) {
         let Self(app, records) = self;
         app.on_end(&key, &mut state, EndedBy::Evicted);
-        let span = records.starts.as_ref().map(|starts| Span { start: starts.of(id), last: Tick(0) });
+        let span = records.starts.as_ref().map(|starts| Span { start: starts.start(id), last: Tick(0) });
         records.counts.evicted += 1;
         records.add(FlowRecord { key, state, ended: EndedBy::Evicted }, span);
     }
@@ -182,7 +182,8 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         };
         let has_closed_timeout = self.timeouts.closed.is_some();
         let was_closed = has_closed_timeout && state.is_closed();
-        let was_idle = self.timeouts.of(was_closed).is_some_and(|timeout| timeout.is_over(last_seen, now));
+        let was_idle =
+            self.timeouts.timeout(was_closed).is_some_and(|timeout| timeout.is_over(last_seen, now));
         let next = match (was_idle, is_new) {
             (true, _) => Some(F::default()),
             (false, true) => None,
@@ -200,7 +201,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
             self.records.counts.split += u64::from(!was_idle);
             self.records.counts.begun += 1;
             let span = self.records.starts.as_mut().map(|starts| {
-                let start = starts.of(flow);
+                let start = starts.start(flow);
                 starts.begin(flow, now);
                 Span { start, last: last_seen }
             });
@@ -285,7 +286,8 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
             app.on_end(&key, &mut state, EndedBy::IdleTimeout);
             records.counts.expired += 1;
             count += 1;
-            let span = records.starts.as_ref().map(|starts| Span { start: starts.of(id), last: Tick(0) });
+            let span =
+                records.starts.as_ref().map(|starts| Span { start: starts.start(id), last: Tick(0) });
             records.add(FlowRecord { key, state, ended: EndedBy::IdleTimeout }, span);
         });
         if let Some(budget) = budget {
@@ -368,7 +370,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F> + Send + 'static> FlowStore for Flow
                 let last = table.last_seen(id).unwrap_or_default();
                 last_seen.push(last);
                 if let Some(starts) = &starts {
-                    spans.push(Span { start: starts.of(id), last });
+                    spans.push(Span { start: starts.start(id), last });
                 }
             }
             if let (Some(key), Some(state)) = (table.key_of(id), table.get_mut(id)) {
@@ -409,7 +411,7 @@ impl<F: FlowState> KeptFlows<F> {
     pub(crate) fn time_out(&mut self, timeouts: FlowTimeouts, last_ns: u64) -> u64 {
         let mut expired = 0;
         for (record, &last) in self.records[self.ended..].iter_mut().zip(&self.last_seen) {
-            let timeout = timeouts.of(record.state.is_closed());
+            let timeout = timeouts.timeout(record.state.is_closed());
             if timeout.is_some_and(|timeout| timeout.is_over(last, tick_of(last_ns))) {
                 record.ended = EndedBy::IdleTimeout;
                 expired += 1;

@@ -29,7 +29,7 @@ impl Pending {
     fn none() -> Self {
         let place = PacketPlace { position: 0, time_ns: 0, stamped_ns: 0, captured: 0, wire: 0, number: 0 };
         let headers = Headers::new(FlowKey::default(), Direction::LowToHigh);
-        Self { place, fields: HeaderFields::of(&headers) }
+        Self { place, fields: HeaderFields::from_headers(&headers) }
     }
 
     #[inline(always)]
@@ -69,7 +69,7 @@ impl Burst {
         self.len = at + 1;
         self.keys[at] = headers.key;
         self.hashes[at] = hash;
-        self.packets[at] = Pending { place, fields: HeaderFields::of(headers) };
+        self.packets[at] = Pending { place, fields: HeaderFields::from_headers(headers) };
     }
 
     pub(crate) fn is_empty(&self) -> bool {

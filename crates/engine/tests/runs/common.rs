@@ -92,7 +92,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn of(config: MixConfig) -> Self {
+    pub(crate) fn new(config: MixConfig) -> Self {
         Self::in_blocks(config, 777)
     }
 

@@ -46,7 +46,7 @@ struct Odd(usize);
 
 impl PacketSource for Odd {
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
-        Memory::of(mix(10, 10)).next_batch(batch)?;
+        Memory::new(mix(10, 10)).next_batch(batch)?;
         let packet = batch.packets[0];
         batch.packets.clear();
         batch.packets.extend(
@@ -114,7 +114,7 @@ impl PacketSource for Blockless {
 #[test]
 fn packets_that_lie_in_no_block_are_the_sources_fault() {
     for mode in [Layout::Inline, Layout::Pipeline { workers: 2 }] {
-        let mut source = Blockless(Memory::of(mix(100, 10)));
+        let mut source = Blockless(Memory::new(mix(100, 10)));
         let mut policy = DirectHash::new(WorkerCount::new(mode.workers()).unwrap());
         let new = |_| Recorder::default();
         let table = |_| small_table();
@@ -155,7 +155,7 @@ fn another_block_under_the_same_number_is_the_sources_fault() {
 
 #[test]
 fn the_input_stage_counts_what_there_is() {
-    let mut source = Memory::of(mix(3_000, 100));
+    let mut source = Memory::new(mix(3_000, 100));
     for (_, packets) in &mut source.blocks {
         for (i, packet) in packets.iter_mut().enumerate() {
             match i % 50 {
@@ -223,7 +223,7 @@ impl PacketSource for Twice {
 
 #[test]
 fn each_pass_over_a_capture_has_flows_of_its_own() {
-    let source = Memory::of(mix(2_000, 100));
+    let source = Memory::new(mix(2_000, 100));
     let mut digests = Vec::new();
     for (mode, name) in [
         (Layout::Inline, "dh"),
@@ -234,7 +234,7 @@ fn each_pass_over_a_capture_has_flows_of_its_own() {
         let run = |source: &mut (dyn PacketSource + Send)| {
             let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
             let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-            let policy_ref = PolicyRef::of(&mut policy);
+            let policy_ref = PolicyRef::new(&mut policy);
             let control = Control::default();
             let parts = Endpoints::new(source, policy_ref, &control);
             let app = |_| Recorder::default();
@@ -283,7 +283,7 @@ fn what_was_taken_in_is_processed_while_the_source_has_nothing() {
     ] {
         let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
         let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-        let policy_ref = PolicyRef::of(&mut policy);
+        let policy_ref = PolicyRef::new(&mut policy);
         let control = Control::default();
         let inner = Memory::in_blocks(mix(200, 50), 5);
         let mut source =
@@ -329,7 +329,7 @@ impl App for Pairs {
 
 #[test]
 fn an_application_ends_flows_and_each_counts_as_begun() {
-    let source = Memory::of(mix(2_000, 100));
+    let source = Memory::new(mix(2_000, 100));
     let mode = Layout::Pipeline { workers: 2 };
     let mut policy = DirectHash::new(WorkerCount::new(2).unwrap());
     let control = Control::default();
@@ -362,7 +362,8 @@ fn blocks_of_one_packet_are_never_mixed_up() {
 
 #[test]
 fn a_snapshot_adds_up_also_while_another_run_begins() {
-    let (source, control, is_over) = (Memory::of(mix(200, 20)), Control::default(), AtomicBool::new(false));
+    let (source, control, is_over) =
+        (Memory::new(mix(200, 20)), Control::default(), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let watcher = scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
@@ -387,7 +388,7 @@ fn all_tables_together_keep_the_limit_of_the_run() {
     let run = |layout: Layout, idle_timeout| {
         let config = EngineConfig { flows_max: Some(50), idle_timeout, ..config(layout) };
         let mut policy = DirectHash::new(WorkerCount::new(layout.workers()).unwrap());
-        let mut source = Memory::of(mix(6_000, 400));
+        let mut source = Memory::new(mix(6_000, 400));
         let (table, app) = (|_| table(2_000, idle_timeout), |_| Recorder::default());
         let report = run(&config, &mut source, &mut policy, table, app, &Control::default()).unwrap();
         assert!(report.is_balanced() && report.fault.is_none(), "{layout:?}");

@@ -80,7 +80,7 @@ fn digest<T: FlowTable<FlowKey, Seen> + Send + 'static>(
     let mode = workers.map_or(Layout::Inline, |workers| Layout::Pipeline { workers });
     let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, seed).unwrap();
-    let policy_ref = PolicyRef::of(&mut policy);
+    let policy_ref = PolicyRef::new(&mut policy);
     let config = EngineConfig { order, hasher: FlowHasher::with_seed(seed), ..config(mode) };
     let control = Control::default();
     let parts = Endpoints::new(source, policy_ref, &control);

@@ -85,9 +85,9 @@ fn run_dry(
     let config = EngineConfig { order, ring_slots, ..config(mode) };
     let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-    let policy_ref = PolicyRef::of(&mut policy);
+    let policy_ref = PolicyRef::new(&mut policy);
     let flushed = Arc::clone(&sink.flushed);
-    let inner = Memory::of(mix(1_000, 100));
+    let inner = Memory::new(mix(1_000, 100));
     let mut source = Halting { inner, batches: 0, dry: 0, polls: 0, flushed, begun: Instant::now() };
     let control = Control::default();
     let parts = Endpoints::new(&mut source, policy_ref, &control).with_packets(Some(sink));
@@ -166,8 +166,8 @@ fn a_seeded_run_does_not_wait_for_ever_for_a_source_that_has_nothing() {
         let config = EngineConfig { order, ..config(mode) };
         let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
         let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-        let policy_ref = PolicyRef::of(&mut policy);
-        let (mut source, control) = (Drying(Memory::of(mix(1_000, 100)), 0), Control::default());
+        let policy_ref = PolicyRef::new(&mut policy);
+        let (mut source, control) = (Drying(Memory::new(mix(1_000, 100)), 0), Control::default());
         let parts = Endpoints::new(&mut source, policy_ref, &control);
         let ended = run_seeded(&config, parts, |_| small_table(), |_| Recorder::default(), 3);
         let is_stuck = matches!(ended, Err(SeededError::Stuck { seed: 3, steps }) if steps > 10_000);

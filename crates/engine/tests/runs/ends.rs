@@ -101,8 +101,8 @@ fn go(
     let config = EngineConfig { order, ..config(mode) };
     let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-    let policy_ref = PolicyRef::of(&mut policy);
-    let (mut source, control) = (Memory::of(mix(3_000, 100)), Control::default());
+    let policy_ref = PolicyRef::new(&mut policy);
+    let (mut source, control) = (Memory::new(mix(3_000, 100)), Control::default());
     let parts = Endpoints::new(&mut source, policy_ref, &control).with_packets(Some(sink));
     let table = |_| DHash::<FlowKey, Fragile>::try_new(&DHashConfig::for_flows(2_000));
     let app = |_| Ending(when, 0);

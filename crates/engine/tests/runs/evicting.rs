@@ -38,14 +38,6 @@ impl FlowTable<FlowKey, Seen> for Evicting {
         self.0.slot_count()
     }
 
-    fn prefetch(&self, hash: TableHash) {
-        self.0.prefetch(hash);
-    }
-
-    fn prefetch_vacancy(&self, key: &FlowKey, hash: TableHash) {
-        self.0.prefetch_vacancy(key, hash);
-    }
-
     fn lookup(&self, key: &FlowKey, hash: TableHash) -> Option<FlowId> {
         self.0.lookup(key, hash)
     }
@@ -134,7 +126,7 @@ fn a_flow_that_had_to_go_since_its_lookup_begins_anew() {
         let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
         let table = |_| DHash::try_new(&DHashConfig::for_flows(8)).map(Evicting);
         let config = config(mode);
-        let mut source = Memory::of(mix(5_000, 40));
+        let mut source = Memory::new(mix(5_000, 40));
         let new = |_| Recorder::default();
         let report = run(&config, &mut source, &mut policy, table, new, &Control::default()).unwrap();
         let fault = report.fault.as_ref().map(ToString::to_string);

@@ -417,12 +417,12 @@ impl Scene {
             "the snapshot of the pool lags behind",
         )?;
         let at_rings: u64 = rings.map(|(dropped, _)| dropped).sum();
-        let at_full = report.input.dropped.of(DropReason::RingFull);
+        let at_full = report.input.dropped.get(DropReason::RingFull);
         demand(at_rings + report.unplaced == at_full, "drops at rings do not add up")?;
-        let lost = report.dropped().of(DropReason::WorkerLost);
+        let lost = report.dropped().get(DropReason::WorkerLost);
         let broke = report.fault.is_some();
         demand(broke || lost == 0, "something is lost without a fault")?;
-        let full = report.dropped().of(DropReason::RingFull);
+        let full = report.dropped().get(DropReason::RingFull);
         demand(full == 0 || self.config.when_full == WhenFull::Drop, "a full ring drops")?;
         let in_flows: u64 = report.flows.iter().map(|flow| flow.state.packets).sum();
         demand(in_flows <= report.processed(), "flows have more packets than were processed")?;

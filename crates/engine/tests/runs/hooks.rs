@@ -108,12 +108,12 @@ fn go<A: App>(
     let config = EngineConfig { order, idle_timeout: Some(timeout), ..config(layout) };
     let topology = Topology::flat(WorkerCount::new(layout.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-    let (mut source, control) = (Memory::of(mix(30_000, 600)), Control::default());
+    let (mut source, control) = (Memory::new(mix(30_000, 600)), Control::default());
     let table = |_| {
         let timeouts: Timeouts = timeout.for_table();
         DHash::<FlowKey, A::Flow>::try_new(&DHashConfig { timeouts, ..DHashConfig::for_flows(flows) })
     };
-    let report = run(&config, &mut source, PolicyRef::of(&mut policy), table, app, &control).unwrap();
+    let report = run(&config, &mut source, PolicyRef::new(&mut policy), table, app, &control).unwrap();
     assert!(report.is_balanced(), "{layout:?} {name}");
     report
 }

@@ -63,14 +63,14 @@ fn a_report_says_on_which_cpus_its_threads_ran_and_for_how_long() {
     let allowed = flowloom_cpu::topology::allowed_cpus().unwrap();
     let cpus = if allowed.len() < 2 { [None; 2] } else { [Some(allowed[0]), Some(allowed[1])] };
     let config = EngineConfig { cores: Cores::Auto, ..config(Layout::Pipeline { workers: 1 }) };
-    let report = go(&config, &mut Memory::of(mix(30_000, 900)));
+    let report = go(&config, &mut Memory::new(mix(30_000, 900)));
     assert_eq!([report.input_cpu, report.workers[0].cpu], cpus);
     assert!(report.input_busy > Some(Duration::ZERO) && report.workers[0].busy > Some(Duration::ZERO));
 }
 
 #[test]
 fn results_do_not_depend_on_layout_seed_or_policy() {
-    let source = Memory::of(mix(30_000, 900));
+    let source = Memory::new(mix(30_000, 900));
     let expected = go(&config(Layout::Inline), &mut source.clone());
     assert!(expected.flows.len() >= 900);
     assert_eq!(expected.input.packets, 30_000);
@@ -135,7 +135,7 @@ impl App for Watcher {
 
 #[test]
 fn policies_that_move_flows_keep_their_order_across_workers() {
-    let source = Memory::of(mix(15_000, 300));
+    let source = Memory::new(mix(15_000, 300));
     let keys = go(&config(Layout::Inline), &mut source.clone());
     let mode = Layout::Pipeline { workers: 4 };
     let topology = Topology::flat(WorkerCount::new(4).unwrap());
@@ -188,7 +188,7 @@ fn a_run_builds_as_many_tables_as_its_parameters_say() {
         };
         let config = EngineConfig { order, ..config(mode) };
         assert_eq!(config.tables(policy.order()), tables, "{mode:?} {name}");
-        let (mut built, mut source) = (0, Memory::of(mix(100, 10)));
+        let (mut built, mut source) = (0, Memory::new(mix(100, 10)));
         let table = |_| {
             built += 1;
             small_table()
@@ -203,7 +203,7 @@ fn a_run_builds_as_many_tables_as_its_parameters_say() {
 #[test]
 fn idle_flows_end_at_the_same_packets_in_every_layout() {
     // Slow traffic, so that a short timeout ends many flows.
-    let source = Memory::of(MixConfig { rate_pps: 500, ..mix(8_000, 300) });
+    let source = Memory::new(MixConfig { rate_pps: 500, ..mix(8_000, 300) });
     let timeout = Some(IdleTimeout::from_ns(200_000_000));
     let expected =
         go(&EngineConfig { idle_timeout: timeout, ..config(Layout::Inline) }, &mut source.clone());
@@ -224,7 +224,7 @@ fn idle_flows_end_at_the_same_packets_in_every_layout() {
 
 #[test]
 fn records_beyond_the_limit_are_counted() {
-    let source = Memory::of(MixConfig { rate_pps: 500, ..mix(8_000, 300) });
+    let source = Memory::new(MixConfig { rate_pps: 500, ..mix(8_000, 300) });
     let config = EngineConfig {
         idle_timeout: Some(IdleTimeout::from_ns(200_000_000)),
         records_max: 10,
@@ -237,7 +237,7 @@ fn records_beyond_the_limit_are_counted() {
 
 #[test]
 fn a_limit_stops_at_the_packet() {
-    let source = Memory::of(mix(5_000, 100));
+    let source = Memory::new(mix(5_000, 100));
     for mode in LAYOUTS {
         for limit in [0, 1, 33, 4_999, 5_000, 9_999] {
             let config = EngineConfig { packet_limit: Some(limit), ..config(mode) };
@@ -250,7 +250,7 @@ fn a_limit_stops_at_the_packet() {
 
 #[test]
 fn a_worker_that_panics_is_named_and_its_packets_are_counted() {
-    let source = Memory::of(mix(20_000, 500));
+    let source = Memory::new(mix(20_000, 500));
     for mode in LAYOUTS {
         for k in [1, 40, 500] {
             let begun = Instant::now();
@@ -270,7 +270,7 @@ fn a_worker_that_panics_is_named_and_its_packets_are_counted() {
                 }
                 other => panic!("{other:?}"),
             }
-            assert!(report.dropped().of(DropReason::WorkerLost) > 0);
+            assert!(report.dropped().get(DropReason::WorkerLost) > 0);
             assert!(begun.elapsed() < Duration::from_secs(20), "no hang");
         }
     }
@@ -291,7 +291,7 @@ fn a_panic_ends_a_run_at_once_whatever_is_still_to_come() {
             Verdict::Accept
         }
     }
-    let source = Memory::of(mix(20_000, 500));
+    let source = Memory::new(mix(20_000, 500));
     for (mode, order, name) in [
         (Layout::Inline, Order::Internal, "dh"),
         (Layout::Pipeline { workers: 2 }, Order::Internal, "dh"),
@@ -307,7 +307,7 @@ fn a_panic_ends_a_run_at_once_whatever_is_still_to_come() {
             let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
             let mut source = source.clone();
             let control = Control::default();
-            let policy_ref = PolicyRef::of(&mut policy);
+            let policy_ref = PolicyRef::new(&mut policy);
             let parts = Endpoints::new(&mut source, policy_ref, &control);
             let app = |_| Timed(0, Arc::clone(&panicked));
             let report = run_with(&config, parts, |_| small_table(), app).unwrap();
@@ -323,7 +323,7 @@ fn a_panic_ends_a_run_at_once_whatever_is_still_to_come() {
 
 #[test]
 fn a_source_that_breaks_leaves_what_came_before() {
-    let source = Memory::of(mix(5_000, 100));
+    let source = Memory::new(mix(5_000, 100));
     for mode in LAYOUTS {
         for after in [0, 1_000, 4_990] {
             let mut source = Memory { fail_after: Some(after), ..source.clone() };
@@ -359,21 +359,21 @@ impl Placement for Panicking {
 
 #[test]
 fn a_source_that_panics_is_a_fault_of_a_balanced_run() {
-    let source = Memory::of(mix(5_000, 100));
+    let source = Memory::new(mix(5_000, 100));
     for mode in LAYOUTS {
         for after in [0, 1_000, 4_990] {
             let mut source = Memory { panic_after: Some(after), ..source.clone() };
             let report = go(&config(mode), &mut source);
             assert!(matches!(report.fault, Some(Fault::InputPanicked { .. })), "{:?}", report.fault);
             assert!(report.input.packets >= after);
-            assert_eq!(report.dropped().of(DropReason::WorkerLost), 0, "what was taken in is processed");
+            assert_eq!(report.dropped().get(DropReason::WorkerLost), 0, "what was taken in is processed");
         }
     }
 }
 
 #[test]
 fn a_decision_for_a_worker_that_does_not_exist_is_a_fault_of_a_balanced_run() {
-    let source = Memory::of(mix(5_000, 100));
+    let source = Memory::new(mix(5_000, 100));
     for when_full in [WhenFull::Block, WhenFull::Drop] {
         let config = EngineConfig { when_full, ..config(Layout::Pipeline { workers: 2 }) };
         // The policy does not state a number of workers.
@@ -396,7 +396,7 @@ fn a_decision_for_a_worker_that_does_not_exist_is_a_fault_of_a_balanced_run() {
 
 #[test]
 fn a_policy_that_panics_loses_what_was_to_come_to_it_and_nothing_else() {
-    let source = Memory::of(mix(5_000, 100));
+    let source = Memory::new(mix(5_000, 100));
     for workers in [1, 2, 4] {
         for batches in [0, 1, 50] {
             let config = config(Layout::Pipeline { workers });
@@ -412,7 +412,7 @@ fn a_policy_that_panics_loses_what_was_to_come_to_it_and_nothing_else() {
             .unwrap();
             assert!(matches!(report.fault, Some(Fault::InputPanicked { .. })), "{:?}", report.fault);
             assert!(report.is_balanced(), "{:?} {:?}", report.input, report.worker_totals());
-            let lost = report.dropped().of(DropReason::WorkerLost);
+            let lost = report.dropped().get(DropReason::WorkerLost);
             // The input stage may hold up to 32 batches.
             let most = (workers + 2) * 2 * 16 * BATCH_PACKETS;
             assert!((1..=most as u64).contains(&lost), "{lost}");
@@ -427,7 +427,7 @@ fn a_stop_before_the_start_is_a_balanced_empty_run() {
     let control = Control::default();
     control.stop();
     for mode in LAYOUTS {
-        let mut source = Memory::of(mix(1_000, 100));
+        let mut source = Memory::new(mix(1_000, 100));
         let report = go_with(&config(mode), &mut source, |_| Recorder::default(), &control);
         assert!(report.interrupted);
         assert_eq!(report.input.packets, 0);
@@ -437,7 +437,7 @@ fn a_stop_before_the_start_is_a_balanced_empty_run() {
 
 #[test]
 fn a_stop_in_the_middle_drains_the_rings() {
-    let source = Memory::of(mix(20_000, 500));
+    let source = Memory::new(mix(20_000, 500));
     for mode in LAYOUTS {
         let control = Control::default();
         let mut source = source.clone();
@@ -454,22 +454,22 @@ fn a_stop_in_the_middle_drains_the_rings() {
         });
         assert!(report.interrupted);
         assert!((50..5_000).contains(&report.input.packets), "{}", report.input.packets);
-        assert!(report.dropped().of(DropReason::WorkerLost) == 0);
+        assert!(report.dropped().get(DropReason::WorkerLost) == 0);
     }
 }
 
 #[test]
 fn full_rings_lose_nothing_when_blocking_and_count_when_dropping() {
-    let source = Memory::of(mix(4_000, 200));
+    let source = Memory::new(mix(4_000, 200));
     let slow = |_| Recorder { delay: Some(Duration::from_micros(1)), ..Recorder::default() };
     let mode = Layout::Pipeline { workers: 2 };
     let blocking = EngineConfig { ring_slots: 64, ..config(mode) };
     let report = go_with(&blocking, &mut source.clone(), slow, &Control::default());
-    assert_eq!(report.dropped().of(DropReason::RingFull), 0);
+    assert_eq!(report.dropped().get(DropReason::RingFull), 0);
     assert!(report.workers.iter().any(|worker| worker.full_waits > 0));
     let dropping = EngineConfig { when_full: WhenFull::Drop, ..blocking };
     let report = go_with(&dropping, &mut source.clone(), slow, &Control::default());
-    let dropped = report.dropped().of(DropReason::RingFull);
+    let dropped = report.dropped().get(DropReason::RingFull);
     assert!(dropped > 0);
     assert_eq!(report.workers.iter().map(|worker| worker.ring_full).sum::<u64>(), dropped);
     let worker_sent: u64 = report.workers.iter().map(|worker| worker.sent).sum();
@@ -479,7 +479,7 @@ fn full_rings_lose_nothing_when_blocking_and_count_when_dropping() {
 
 #[test]
 fn a_full_table_refuses_new_flows_and_keeps_the_others() {
-    let source = Memory::of(mix(20_000, 5_000));
+    let source = Memory::new(mix(20_000, 5_000));
     for mode in [Layout::Inline, Layout::Pipeline { workers: 2 }] {
         let config = config(mode);
         let workers = WorkerCount::new(mode.workers()).unwrap();
@@ -493,7 +493,7 @@ fn a_full_table_refuses_new_flows_and_keeps_the_others() {
         )
         .unwrap();
         assert!(report.is_balanced());
-        assert!(report.dropped().of(DropReason::TableFull) > 1000);
+        assert!(report.dropped().get(DropReason::TableFull) > 1000);
         let packets: u64 = report.flows.iter().map(|flow| flow.state.packets).sum();
         assert_eq!(packets, report.processed());
     }
@@ -501,7 +501,7 @@ fn a_full_table_refuses_new_flows_and_keeps_the_others() {
 
 #[test]
 fn times_that_go_back_are_clamped_and_counted() {
-    let mut source = Memory::of(mix(1_000, 50));
+    let mut source = Memory::new(mix(1_000, 50));
     let packets = &mut source.blocks[0].1;
     let latest_ns = packets[9].time_ns;
     packets[10].time_ns = latest_ns - 7;
@@ -525,7 +525,7 @@ fn times_that_go_back_are_clamped_and_counted() {
 #[test]
 fn what_cannot_be_is_refused_before_anything_starts() {
     let start = |config: EngineConfig| {
-        let mut source = Memory::of(mix(100, 10));
+        let mut source = Memory::new(mix(100, 10));
         let asked = Arc::clone(&source.asked);
         let workers = WorkerCount::new(1).unwrap();
         let result = run(
@@ -547,7 +547,7 @@ fn what_cannot_be_is_refused_before_anything_starts() {
     assert!(matches!(error, StartError::Config(ConfigError::RingMemory { .. })));
     let error = start(EngineConfig { cores: Cores::List(vec![100_000]), ..config(Layout::Inline) });
     assert!(error.to_string().contains("CPU 100000 does not exist"), "{error}");
-    let mut source = Memory::of(mix(100, 10));
+    let mut source = Memory::new(mix(100, 10));
     let error = run(
         &config(Layout::Inline),
         &mut source,
@@ -562,13 +562,13 @@ fn what_cannot_be_is_refused_before_anything_starts() {
 
 #[test]
 fn packets_that_cannot_be_decoded_are_counted_by_reason() {
-    let mut source = Memory::of(mix(1_000, 50));
+    let mut source = Memory::new(mix(1_000, 50));
     for packet in source.blocks[0].1.iter_mut().take(7) {
         packet.link = LinkType(190);
     }
     source.blocks[0].1[8].captured_bytes = 3;
     let report = go(&config(Layout::Pipeline { workers: 2 }), &mut source);
-    assert_eq!(report.dropped().of(DropReason::Unsupported), 7);
+    assert_eq!(report.dropped().get(DropReason::Unsupported), 7);
     assert_eq!(report.input.unsupported_links, [(LinkType(190), 7)]);
-    assert!(report.dropped().of(DropReason::TruncatedLink) >= 1);
+    assert!(report.dropped().get(DropReason::TruncatedLink) >= 1);
 }

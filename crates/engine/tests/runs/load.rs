@@ -56,7 +56,7 @@ impl PacketSource for OneByOne<'_> {
 fn a_policy_sees_what_was_sent_and_completed_in_packets_and_bytes() {
     for order in [OrderGuarantee::Home, OrderGuarantee::PerFlow] {
         let control = Control::default();
-        let mut source = OneByOne(Memory::of(mix(2_000, 100)), &control, false);
+        let mut source = OneByOne(Memory::new(mix(2_000, 100)), &control, false);
         let inner = DirectHash::new(WorkerCount::new(2).unwrap());
         let mut policy = Looking { inner, order, looks: 0 };
         let policy_ref = PolicyRef::Push(&mut policy);
@@ -69,7 +69,7 @@ fn a_policy_sees_what_was_sent_and_completed_in_packets_and_bytes() {
 }
 
 fn go(name: &str, config: &EngineConfig, seed: Option<u64>) -> RunReport<Seen> {
-    go_from(&mut Memory::of(mix(2_000, 100)), &Control::default(), name, config, seed)
+    go_from(&mut Memory::new(mix(2_000, 100)), &Control::default(), name, config, seed)
 }
 
 fn go_from(
@@ -81,7 +81,7 @@ fn go_from(
 ) -> RunReport<Seen> {
     let topology = Topology::flat(WorkerCount::new(config.layout.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-    let policy_ref = PolicyRef::of(&mut policy);
+    let policy_ref = PolicyRef::new(&mut policy);
     let parts = Endpoints::new(source, policy_ref, control);
     let app = |_| Recorder::default();
     match seed {
@@ -110,7 +110,7 @@ fn what_is_dropped_at_full_rings_is_some_workers_or_the_pools() {
         let mut runs = (0..20).map(|seed| {
             let report = go(scheme.name, &config, Some(seed));
             assert!(report.is_balanced() && report.fault.is_none(), "{}, seed {seed}", scheme.name);
-            (report.input.dropped.of(DropReason::RingFull), report)
+            (report.input.dropped.get(DropReason::RingFull), report)
         });
         let (dropped, report) = runs.find(|(dropped, _)| *dropped > 0).unwrap_or_else(|| {
             panic!("{}: the rings are small, and none of 20 schedules fills one", scheme.name)
@@ -187,7 +187,7 @@ fn a_snapshot_counts_full_rings_and_the_full_pool_while_the_run_lasts() {
         let mode = Layout::Pipeline { workers: 3 };
         let config = EngineConfig { ring_slots: 64, when_full, ..config(mode) };
         let control = Control::default();
-        let mut source = Watching(Memory::of(mix(8_000, 100)), &control, Vec::new());
+        let mut source = Watching(Memory::new(mix(8_000, 100)), &control, Vec::new());
         let report = go_from(&mut source, &control, name, &config, Some(3));
         assert!(report.is_balanced() && report.fault.is_none(), "{name}");
         let sum = |snapshot: &Snapshot| {
@@ -198,7 +198,7 @@ fn a_snapshot_counts_full_rings_and_the_full_pool_while_the_run_lasts() {
             (rings + snapshot.unplaced, waits + snapshot.pool_full_waits)
         };
         for snapshot in &source.2 {
-            assert_eq!(sum(snapshot).0, snapshot.dropped.of(DropReason::RingFull), "{name} {when_full:?}");
+            assert_eq!(sum(snapshot).0, snapshot.dropped.get(DropReason::RingFull), "{name} {when_full:?}");
         }
         let counts: Vec<_> = source.2.iter().map(|snapshot| sum(snapshot).1).collect();
         let rises = counts.windows(2).filter(|pair| pair[0] < pair[1]).count();
@@ -231,7 +231,7 @@ impl Placement for Third {
 fn what_a_policy_drops_is_no_workers() {
     for when_full in [WhenFull::Block, WhenFull::Drop] {
         let config = EngineConfig { when_full, ring_slots: 64, ..config(Layout::Pipeline { workers: 2 }) };
-        let (mut source, control) = (Memory::of(mix(2_000, 100)), Control::default());
+        let (mut source, control) = (Memory::new(mix(2_000, 100)), Control::default());
         let mut policy = Third(0);
         let policy_ref = PolicyRef::Push(&mut policy);
         let parts = Endpoints::new(&mut source, policy_ref, &control);
@@ -296,7 +296,7 @@ fn a_pool_whose_policy_panics_at_an_arrival_counts_what_it_held() {
         let mut policy = Scheme::named("lfb").unwrap().policy(&topology, 1).unwrap();
         let Policy::Pull(policy) = &mut policy else { panic!("workers fetch") };
         let mut policy = Refusing(&mut **policy, after);
-        let (mut source, control) = (Memory::of(mix(2_000, 100)), Control::default());
+        let (mut source, control) = (Memory::new(mix(2_000, 100)), Control::default());
         let policy_ref = PolicyRef::Pull(&mut policy);
         let parts = Endpoints::new(&mut source, policy_ref, &control);
         let config = config(Layout::Pipeline { workers: 2 });
@@ -342,7 +342,7 @@ fn a_policy_that_gives_out_what_does_not_wait_is_named_in_a_fault() {
     let mut policy = Scheme::named("lfb").unwrap().policy(&topology, 1).unwrap();
     let Policy::Pull(policy) = &mut policy else { panic!("workers fetch") };
     let mut policy = Twice(&mut **policy, None);
-    let (mut source, control) = (Memory::of(mix(2_000, 100)), Control::default());
+    let (mut source, control) = (Memory::new(mix(2_000, 100)), Control::default());
     let policy_ref = PolicyRef::Pull(&mut policy);
     let parts = Endpoints::new(&mut source, policy_ref, &control);
     let config = config(Layout::Pipeline { workers: 2 });

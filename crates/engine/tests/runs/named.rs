@@ -23,7 +23,7 @@ impl App for At {
 
 #[test]
 fn a_panic_names_the_packet_that_the_application_had_in_hand() {
-    let source = Memory::of(mix(2_000, 100));
+    let source = Memory::new(mix(2_000, 100));
     let times: Vec<u64> =
         source.blocks.iter().flat_map(|(_, packets)| packets).map(|packet| packet.time_ns).collect();
     // A packet whose time no other packet has.
@@ -39,7 +39,7 @@ fn a_panic_names_the_packet_that_the_application_had_in_hand() {
             let config = EngineConfig { order, ..config(mode) };
             let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
             let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-            let policy_ref = PolicyRef::of(&mut policy);
+            let policy_ref = PolicyRef::new(&mut policy);
             let (mut source, control) = (source.clone(), Control::default());
             let parts = Endpoints::new(&mut source, policy_ref, &control);
             let report = run_seeded(&config, parts, |_| small_table(), |_| At(times[at]), seed).unwrap();

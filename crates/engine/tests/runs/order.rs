@@ -77,7 +77,7 @@ fn go(
 ) -> RunReport<Seen> {
     let control = Control::default();
     let mut source = source.clone();
-    let parts = Endpoints::new(&mut source, PolicyRef::of(policy), &control)
+    let parts = Endpoints::new(&mut source, PolicyRef::new(policy), &control)
         .with_packets(sink.map(|sink| sink as _));
     let app = |_| DeniesSome(Recorder::default());
     let report = match seed {
@@ -126,7 +126,7 @@ fn check(expected: &Expected, report: &RunReport<Seen>, notes: &Notes, exact: bo
 
 #[test]
 fn packets_wait_for_slow_workers_only_where_the_order_asks_for_it() {
-    let source = Memory::of(mix(3_000, 120));
+    let source = Memory::new(mix(3_000, 120));
     for (name, order, exact) in [
         ("dh", Order::Internal, false),
         ("dh", Order::None, false),
@@ -147,7 +147,7 @@ fn packets_wait_for_slow_workers_only_where_the_order_asks_for_it() {
 
 #[test]
 fn every_policy_gives_one_digest_and_the_order_it_promises() {
-    let source = Memory::of(mix(3_000, 120));
+    let source = Memory::new(mix(3_000, 120));
     let expected = expected(&source);
     for scheme in Scheme::ALL {
         for workers in [1, 2, 3, 4, 8, 16] {
@@ -169,7 +169,7 @@ fn every_policy_gives_one_digest_and_the_order_it_promises() {
 
 #[test]
 fn the_same_on_threads() {
-    let source = Memory::of(mix(3_000, 120));
+    let source = Memory::new(mix(3_000, 120));
     let expected = expected(&source);
     for name in
         ["dh", "hrw3", "rss++", "adaptive", "fbs", "p2c", "flowpin", "ph", "lfb", "lfb-ns", "flowpull"]
@@ -193,7 +193,7 @@ fn the_same_on_threads() {
 
 #[test]
 fn without_order_every_packet_is_seen_once() {
-    let source = Memory::of(mix(3_000, 120));
+    let source = Memory::new(mix(3_000, 120));
     let expected = expected(&source);
     for name in ["rr", "minload", "dh", "flowpin", "lfb"] {
         let config = with(Layout::Pipeline { workers: 4 }, Order::None);
@@ -210,12 +210,12 @@ fn without_order_every_packet_is_seen_once() {
 
 #[test]
 fn a_policy_without_order_needs_external_order_or_none() {
-    let source = Memory::of(mix(100, 10));
+    let source = Memory::new(mix(100, 10));
     let mut policy = policy("rr", 2);
     assert_eq!(policy.order(), OrderGuarantee::None);
     let control = Control::default();
     let mut again = source.clone();
-    let parts = Endpoints::new(&mut again, PolicyRef::of(&mut policy), &control);
+    let parts = Endpoints::new(&mut again, PolicyRef::new(&mut policy), &control);
     let config = with(Layout::Pipeline { workers: 2 }, Order::Internal);
     let error =
         run_with(&config, parts, |_| small_table(), |_| DeniesSome(Recorder::default())).unwrap_err();
@@ -224,12 +224,12 @@ fn a_policy_without_order_needs_external_order_or_none() {
 
 #[test]
 fn a_policy_made_for_another_number_of_workers_is_refused() {
-    let source = Memory::of(mix(100, 10));
+    let source = Memory::new(mix(100, 10));
     for name in Scheme::ALL.iter().map(|scheme| scheme.name) {
         for (made_for, workers) in [(3, 2), (2, 3)] {
             let (mut policy, mut again, control) =
                 (policy(name, made_for), source.clone(), Control::default());
-            let parts = Endpoints::new(&mut again, PolicyRef::of(&mut policy), &control);
+            let parts = Endpoints::new(&mut again, PolicyRef::new(&mut policy), &control);
             let config = with(Layout::Pipeline { workers }, Order::None);
             let error = run_with(&config, parts, |_| small_table(), |_| DeniesSome(Recorder::default()))
                 .unwrap_err();
@@ -242,7 +242,7 @@ fn a_policy_made_for_another_number_of_workers_is_refused() {
 
 #[test]
 fn what_is_dropped_on_the_way_is_not_waited_for() {
-    let source = Memory::of(mix(4_000, 120));
+    let source = Memory::new(mix(4_000, 120));
     for name in ["dh", "flowpin", "rr", "lfb"] {
         let config = EngineConfig {
             when_full: WhenFull::Drop,
@@ -260,7 +260,7 @@ fn what_is_dropped_on_the_way_is_not_waited_for() {
 
 #[test]
 fn a_sink_that_fails_ends_the_run_and_is_named() {
-    let source = Memory::of(mix(3_000, 120));
+    let source = Memory::new(mix(3_000, 120));
     for mode in [Layout::Inline, Layout::Pipeline { workers: 2 }] {
         for order in [Order::Internal, Order::External] {
             for seed in [None, Some(5)] {
@@ -279,7 +279,7 @@ fn a_sink_that_fails_ends_the_run_and_is_named() {
 
 #[test]
 fn a_sink_that_panics_ends_the_run() {
-    let source = Memory::of(mix(3_000, 120));
+    let source = Memory::new(mix(3_000, 120));
     let mut refused = 0;
     for seed in [None].into_iter().chain((0..10).map(Some)) {
         let mut notes = Notes { panic_at: Some(100), ..Notes::default() };
@@ -298,14 +298,14 @@ fn a_sink_that_panics_ends_the_run() {
 fn idle_flows_end_at_the_same_packets_when_workers_share_them() {
     // Slow traffic, so that a short timeout ends many flows, even while packets of them wait at
     // another worker.
-    let source = Memory::of(MixConfig { rate_pps: 500, ..mix(4_000, 150) });
+    let source = Memory::new(MixConfig { rate_pps: 500, ..mix(4_000, 150) });
     let timeout = IdleTimeout::from_ns(100_000_000);
     let run = |name: &str, mode, order, seed| {
         let config = EngineConfig { idle_timeout: Some(timeout), order, ring_slots: 256, ..config(mode) };
         let control = Control::default();
         let mut again = source.clone();
         let mut policy = policy(name, mode.workers());
-        let parts = Endpoints::new(&mut again, PolicyRef::of(&mut policy), &control);
+        let parts = Endpoints::new(&mut again, PolicyRef::new(&mut policy), &control);
         let table = |_| table(2_000, Some(timeout));
         let report = run_seeded(&config, parts, table, |_| DeniesSome(Recorder::default()), seed).unwrap();
         (report.digest(), report.worker_totals(), report.tables().0.expired)
@@ -328,7 +328,7 @@ fn idle_flows_end_at_the_same_packets_when_workers_share_them() {
 
 #[test]
 fn policies_that_know_flows_by_a_checksum_or_a_server_give_the_same_results() {
-    let source = Memory::of(mix(3_000, 120));
+    let source = Memory::new(mix(3_000, 120));
     let expected = expected(&source);
     for (name, digest) in [("crc", PlacementDigest::Crc), ("dst", PlacementDigest::Destination)] {
         let mut shares = Vec::new();
@@ -385,7 +385,7 @@ impl App for Dawdler {
 
 #[test]
 fn a_slow_flow_holds_up_no_other_where_workers_fetch() {
-    let source = Memory::of(mix(2_000, 50));
+    let source = Memory::new(mix(2_000, 50));
     let expected = expected(&source);
     let slow = expected.report.flows.iter().max_by_key(|flow| flow.state.packets).unwrap();
     assert!((100..900).contains(&slow.state.packets), "its packets leave space in the pool");
@@ -398,7 +398,7 @@ fn a_slow_flow_holds_up_no_other_where_workers_fetch() {
         let control = Control::default();
         let mut again = source.clone();
         let mut policy = policy(name, 2);
-        let parts = Endpoints::new(&mut again, PolicyRef::of(&mut policy), &control);
+        let parts = Endpoints::new(&mut again, PolicyRef::new(&mut policy), &control);
         let app = |_| Dawdler {
             slow: slow.key,
             others,
@@ -416,7 +416,7 @@ fn a_slow_flow_holds_up_no_other_where_workers_fetch() {
 
 #[test]
 fn a_hash_of_another_secret_changes_nothing() {
-    let source = Memory::of(mix(2_000, 90));
+    let source = Memory::new(mix(2_000, 90));
     let expected = expected(&source);
     for seed in 0..4 {
         let config = EngineConfig {

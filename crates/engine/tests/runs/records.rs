@@ -57,12 +57,12 @@ fn go(
     sink: Option<&mut Notes>,
     seed: Option<u64>,
 ) -> RunReport<Seen> {
-    let mut source = Memory::of(slow());
+    let mut source = Memory::new(slow());
     let topology = Topology::flat(WorkerCount::new(layout.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
     let config = EngineConfig { layout, order, ..config };
     let control = Control::default();
-    let endpoints = Endpoints::new(&mut source, PolicyRef::of(&mut policy), &control)
+    let endpoints = Endpoints::new(&mut source, PolicyRef::new(&mut policy), &control)
         .with_records(sink.map(|sink| sink as _));
     let app = |_| Recorder::default();
     let report = match seed {

@@ -173,15 +173,15 @@ proptest! {
                 raw.time_ns = raw.time_ns.wrapping_add_signed(by);
             }
         }
-        let of = |layout| EngineConfig {
+        let config = |layout| EngineConfig {
             chunk_packets,
             packet_limit: limit,
             timeline,
             idle_timeout: timeout.map(IdleTimeout::from_ns),
             ..config(layout)
         };
-        let whole = run(&of(Layout::Inline), &mut memory.clone(), None);
-        let sharded = of(Layout::Sharded { workers });
+        let whole = run(&config(Layout::Inline), &mut memory.clone(), None);
+        let sharded = config(Layout::Sharded { workers });
         let report = if is_split {
             run(&sharded, &mut Split { wrong_each, ..Split::new(memory) }, seed)
         } else {
@@ -225,7 +225,7 @@ fn accepted_packets_leave_in_the_order_of_the_input() {
         assert_eq!(report.sink.map(|sink| sink.taken), Some(kept.0.len() as u64));
         kept.0
     };
-    let memory = Memory::of(mix(5_000, 100));
+    let memory = Memory::new(mix(5_000, 100));
     let whole = kept(Layout::Inline, &mut memory.clone());
     for workers in [1, 2, 5] {
         let layout = Layout::Sharded { workers };
@@ -238,7 +238,7 @@ fn accepted_packets_leave_in_the_order_of_the_input() {
 fn a_segment_that_fails_or_panics_ends_the_run_after_the_packets_before_it() {
     for seed in 0..20 {
         for panics in [false, true] {
-            let mut source = Split::new(Memory::of(mix(3_000, 50)));
+            let mut source = Split::new(Memory::new(mix(3_000, 50)));
             if panics {
                 source.panics_at = Some(1_000);
             } else {
@@ -259,7 +259,7 @@ fn a_segment_that_fails_or_panics_ends_the_run_after_the_packets_before_it() {
 #[test]
 fn a_failure_behind_a_wrong_assumption_does_not_count() {
     // The segment after a wrong assumption begins too late, and fails there.
-    let mut source = Split::new(Memory::of(mix(3_000, 50)));
+    let mut source = Split::new(Memory::new(mix(3_000, 50)));
     source.wrong_each = Some(2);
     let config = EngineConfig { timeline: false, ..config(Layout::Sharded { workers: 2 }) };
     let right = run(&config, &mut Split::new(source.memory.clone()), Some(1));
@@ -282,7 +282,7 @@ fn a_slow_shard_ends_reading_until_it_catches_up() {
             Ok(Fill::Packets)
         }
     }
-    let mut source = Endless(Memory::of(mix(1_000, 50)), 0);
+    let mut source = Endless(Memory::new(mix(1_000, 50)), 0);
     let control = Control::default();
     let config = config(Layout::Sharded { workers: 2 });
     let report = std::thread::scope(|scope| {
@@ -314,7 +314,7 @@ fn the_limit_of_kept_records_holds_for_the_run() {
         records_max: 10,
         ..config(Layout::Sharded { workers: 4 })
     };
-    let report = run(&config, &mut Memory::of(slow(5_000, 200)), None);
+    let report = run(&config, &mut Memory::new(slow(5_000, 200)), None);
     let totals = report.worker_totals();
     let live = report.tables().0.len;
     assert_eq!(report.flows.len() as u64, 10 + u64::from(live));
@@ -327,7 +327,7 @@ fn a_part_is_described_as_one_thread_describes_it() {
         let timeout = Some(IdleTimeout::from_ns(50_000_000));
         let config = EngineConfig { idle_timeout: timeout, ..config(layout) };
         let mut policy = DirectHash::new(WorkerCount::new(layout.workers()).unwrap());
-        let (mut memory, control) = (Memory::of(slow(3_000, 100)), Control::default());
+        let (mut memory, control) = (Memory::new(slow(3_000, 100)), Control::default());
         let (mut all, mut ends) = (BTreeMap::new(), 0);
         let mut part = |record: &FlowRecord<Seen>, ticks: [u64; 2], is_live: bool| {
             let records: &mut Vec<_> = all.entry(record.key).or_default();
@@ -350,7 +350,7 @@ fn a_part_is_described_as_one_thread_describes_it() {
 
 #[test]
 fn threads_that_meet_at_every_packet_never_all_wait() {
-    let memory = Memory::of(mix(300, 20));
+    let memory = Memory::new(mix(300, 20));
     let whole = run(&config(Layout::Inline), &mut memory.clone(), None);
     for round in 0..600 {
         let layout = Layout::Sharded { workers: 2 + round % 4 };
@@ -368,8 +368,8 @@ fn threads_that_meet_at_every_packet_never_all_wait() {
 #[test]
 fn a_short_input_starts_one_thread() {
     let usual = EngineConfig { threads_after_packets: 16 << 10, ..config(Layout::Sharded { workers: 4 }) };
-    let report = run(&usual, &mut Memory::of(mix(5_000, 100)), None);
+    let report = run(&usual, &mut Memory::new(mix(5_000, 100)), None);
     assert_eq!(report.sharded.map(|sharded| sharded.threads), Some(1));
-    let report = run(&usual, &mut Memory::of(mix(50_000, 100)), None);
+    let report = run(&usual, &mut Memory::new(mix(50_000, 100)), None);
     assert_eq!(report.sharded.map(|sharded| sharded.threads), Some(4));
 }

@@ -79,7 +79,7 @@ fn run((layout, order, name): (Layout, Order, &str), is_live: bool) -> (u64, u64
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
     let (mut sink, control) = (Count::default(), Control::default());
     let mut source = Silent {
-        packets: Memory::of(mix(2_000, FLOWS)),
+        packets: Memory::new(mix(2_000, FLOWS)),
         time_ns: None,
         ended: Arc::clone(&sink.ended),
         begun: Instant::now(),
@@ -87,7 +87,7 @@ fn run((layout, order, name): (Layout, Order, &str), is_live: bool) -> (u64, u64
         calls: 0,
     };
     let endpoints =
-        Endpoints::new(&mut source, PolicyRef::of(&mut policy), &control).with_records(Some(&mut sink));
+        Endpoints::new(&mut source, PolicyRef::new(&mut policy), &control).with_records(Some(&mut sink));
     let app = |_| Recorder::default();
     let report = run_with(&config, endpoints, |_| table(2_000, idle_timeout), app).unwrap();
     assert!(report.is_balanced() && report.fault.is_none(), "{layout:?} {name}: {:?}", report.fault);

@@ -59,7 +59,7 @@ fn a_sink_that_stalls_holds_the_input_up_and_loses_nothing() {
         let config = EngineConfig { order, ..config(Layout::Pipeline { workers: 2 }) };
         let topology = Topology::flat(WorkerCount::new(2).unwrap());
         let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-        let policy_ref = PolicyRef::of(&mut policy);
+        let policy_ref = PolicyRef::new(&mut policy);
         let mut source = Memory { asked: Arc::default(), ..whole.clone() };
         let asked = Arc::clone(&source.asked);
         let mut sink = Stalling { asked, asked_in_stall: 0, numbers: Vec::new() };

@@ -158,7 +158,7 @@ fn the_flows_of_a_wire_are_those_of_the_same_packets_in_a_capture() {
     let ran = run_one(List::new(&given, &control), &WireOptions::default(), |_| Recorder::default());
     assert!(ran.report.fault.is_none() && ran.report.interrupted);
     assert!(ran.is_balanced() && ran.report.is_balanced(), "{ran:?}");
-    let mut source = Memory::of(mix(6000, 400));
+    let mut source = Memory::new(mix(6000, 400));
     let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
     let snapshot = control.snapshot();
     let control = Control::default();
@@ -338,7 +338,7 @@ fn a_flood_of_openings_ends_no_answered_flow_and_keeps_no_new_one_out() {
         run_wires(&config(Layout::Inline), &options, vec![wire], table, |_| Handshakes, &control, None)
             .unwrap();
     assert!(ran.is_balanced() && ran.report.fault.is_none());
-    let full = ran.report.dropped().of(DropReason::TableFull);
+    let full = ran.report.dropped().get(DropReason::TableFull);
     assert_eq!((full, ran.decisions.dropped_at_full_table), (0, 0), "every opening finds a place");
     let evicted = ran.report.worker_totals().flows_evicted;
     assert!(evicted > 19_000, "{evicted} were evicted");

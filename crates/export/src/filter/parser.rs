@@ -96,7 +96,7 @@ impl<'a> Parser<'a> {
         for found in columns {
             self.groups.insert(found.column.group);
         }
-        let values = Values::of(kind);
+        let values = Values::for_kind(kind);
         let place = self.at();
         let Some(Token { kind: TokenKind::Compare(comparison), .. }) = self.tokens.next() else {
             let what = format!("expected a comparison of {name}: ==, !=, <, <=, >, >=, &, in, or contains");
@@ -178,7 +178,7 @@ enum Values {
 }
 
 impl Values {
-    fn of(kind: Kind) -> Self {
+    fn for_kind(kind: Kind) -> Self {
         match kind {
             Kind::Address => Self::Address,
             Kind::Bits | Kind::Digest => Self::Bits,

@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn numbers_have_suffixes_and_exact_fractions() {
-        let of = |text: &str| number(text, Kind::Number).ok();
+        let parsed = |text: &str| number(text, Kind::Number).ok();
         for (text, value) in [
             ("0", 0),
             ("1_000", 1_000),
@@ -173,7 +173,7 @@ mod tests {
             ("18446744073709551615", u64::MAX),
             ("3T", 3_000_000_000_000),
         ] {
-            assert_eq!(of(text), Some(value), "{text}");
+            assert_eq!(parsed(text), Some(value), "{text}");
         }
         for text in [
             "",
@@ -189,7 +189,7 @@ mod tests {
             "1K",
             ".",
         ] {
-            assert_eq!(of(text), None, "{text}");
+            assert_eq!(parsed(text), None, "{text}");
         }
         let duration = |text: &str| number(text, Kind::Duration).ok();
         assert_eq!(

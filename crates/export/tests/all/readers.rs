@@ -156,7 +156,7 @@ fn an_event_of_eve_names_both_sides() {
 
 /// Returns how many data records another parser finds in datagrams or messages, and the sum of a
 /// field in them.
-fn found(messages: &[Vec<u8>]) -> usize {
+fn count_records(messages: &[Vec<u8>]) -> usize {
     let mut parser = NetflowParser::default();
     let mut records = 0;
     for message in messages {
@@ -238,9 +238,9 @@ fn datagrams_of_ipfix_fit_a_frame_and_carry_every_record() {
         RecordWriter::finish(&mut writer).unwrap();
     });
     assert!(all.len() > 16 && all.iter().all(|datagram| datagram.len() <= 1400));
-    assert_eq!(found(&all), 500);
+    assert_eq!(count_records(&all), 500);
     // A collector that begins to listen late gets the templates soon.
-    let late = found(&all[1..]);
+    let late = count_records(&all[1..]);
     assert!(late > 0 && late < 500, "{late}");
 }
 
@@ -252,7 +252,7 @@ fn netflow_has_a_record_for_each_direction() {
         writer.finish().unwrap();
     });
     assert!(all.iter().all(|datagram| datagram.len() <= 1400));
-    assert_eq!(found(&all), 600);
+    assert_eq!(count_records(&all), 600);
 }
 
 #[test]

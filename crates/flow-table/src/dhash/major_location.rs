@@ -11,7 +11,7 @@ use super::layout::SLOTS_PER_BUCKET;
 /// A function that selects the first slot of a search.
 pub trait MajorLocation: Copy {
     /// Returns a slot below [`SLOTS_PER_BUCKET`].
-    fn of(self, signature: u32) -> u32;
+    fn slot(self, signature: u32) -> u32;
 }
 
 /// Function (1): bits 0–3.
@@ -23,7 +23,7 @@ pub struct LowBits;
 
 impl MajorLocation for LowBits {
     #[inline(always)]
-    fn of(self, signature: u32) -> u32 {
+    fn slot(self, signature: u32) -> u32 {
         signature % SLOTS_PER_BUCKET
     }
 }
@@ -34,14 +34,14 @@ impl MajorLocation for LowBits {
 ///
 /// ```
 /// use flowloom_flow_table::dhash::major_location::{Folded, MajorLocation};
-/// assert_eq!(Folded.of(0x000A_0003), Folded.of(0x0003_000A));
+/// assert_eq!(Folded.slot(0x000A_0003), Folded.slot(0x0003_000A));
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Folded;
 
 impl MajorLocation for Folded {
     #[inline(always)]
-    fn of(self, signature: u32) -> u32 {
+    fn slot(self, signature: u32) -> u32 {
         (signature ^ (signature >> 16)) % SLOTS_PER_BUCKET
     }
 }
@@ -52,7 +52,7 @@ pub struct FirstSlot;
 
 impl MajorLocation for FirstSlot {
     #[inline(always)]
-    fn of(self, _signature: u32) -> u32 {
+    fn slot(self, _signature: u32) -> u32 {
         0
     }
 }
@@ -60,8 +60,8 @@ impl MajorLocation for FirstSlot {
 /// A major location, or none: [`FirstSlot`].
 impl<M: MajorLocation> MajorLocation for Option<M> {
     #[inline(always)]
-    fn of(self, signature: u32) -> u32 {
-        self.map_or(0, |major| major.of(signature))
+    fn slot(self, signature: u32) -> u32 {
+        self.map_or(0, |major| major.slot(signature))
     }
 }
 
@@ -72,11 +72,11 @@ mod tests {
     #[test]
     fn functions_read_the_bits_that_the_paper_names() {
         for signature in [0, 1, 0xF, 0x10, 0x000F_0000, 0x0010_0000, 0x1234_5678, u32::MAX] {
-            assert_eq!(LowBits.of(signature), signature & 0x0F);
-            assert_eq!(Folded.of(signature), (signature & 0x0F) ^ ((signature & 0xF_0000) >> 16));
-            assert_eq!(Folded.of(signature), Folded.of(signature.rotate_left(16)));
-            assert_eq!(Some(Folded).of(signature), Folded.of(signature));
-            assert_eq!((FirstSlot.of(signature), None::<Folded>.of(signature)), (0, 0));
+            assert_eq!(LowBits.slot(signature), signature & 0x0F);
+            assert_eq!(Folded.slot(signature), (signature & 0x0F) ^ ((signature & 0xF_0000) >> 16));
+            assert_eq!(Folded.slot(signature), Folded.slot(signature.rotate_left(16)));
+            assert_eq!(Some(Folded).slot(signature), Folded.slot(signature));
+            assert_eq!((FirstSlot.slot(signature), None::<Folded>.slot(signature)), (0, 0));
         }
     }
 }

@@ -141,7 +141,7 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Reference
     fn search(&self, key: &K, hash: TableHash, signature: u32, probe: &mut impl Probe) -> Option<FlowId> {
         let bucket = hash.bucket(self.bucket_count);
         let slots = &self.buckets[bucket as usize].0;
-        let start = self.major.of(signature);
+        let start = self.major.slot(signature);
         probe.line();
         for distance in 0..SLOTS_PER_BUCKET {
             let slot = (start + distance) % SLOTS_PER_BUCKET;
@@ -208,7 +208,7 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Indexed
 
     fn vacancy(&self, key: &K, hash: TableHash) -> Result<u32, FullReason> {
         let bucket = hash.bucket(self.bucket_count);
-        let start = self.major.of(non_zero(self.signature.raw(key, hash)));
+        let start = self.major.slot(non_zero(self.signature.raw(key, hash)));
         let slots = &self.buckets[bucket as usize].0;
         (0..SLOTS_PER_BUCKET)
             .map(|distance| (start + distance) % SLOTS_PER_BUCKET)

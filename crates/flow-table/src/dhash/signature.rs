@@ -67,7 +67,7 @@ pub struct Session {
 impl Session {
     /// Returns the session of a flow, from its lower end to its higher one.
     #[must_use]
-    pub fn of(key: &FlowKey) -> Self {
+    pub fn from_key(key: &FlowKey) -> Self {
         let folded = |address| match address {
             IpAddr::V4(address) => address.to_bits(),
             IpAddr::V6(address) => {
@@ -213,7 +213,7 @@ impl Signature<FlowKey> for SignatureAlgorithm {
     }
 
     fn raw(self, key: &FlowKey, hash: TableHash) -> u32 {
-        let session = Session::of(key);
+        let session = Session::from_key(key);
         match self {
             Self::One => Algorithm1.raw(&session, hash),
             Self::Two => Algorithm2.raw(&session, hash),
@@ -342,7 +342,7 @@ mod tests {
             assert!(session != other && session.reversed() != other, "{other:?}");
         }
         // The words of an IPv6 address are folded by xor: 5 ^ 4 is 1.
-        let wide = Session::of(&FlowKey::from_v6(9, 5 << 96 | 4, 80, 7, 6).0);
+        let wide = Session::from_key(&FlowKey::from_v6(9, 5 << 96 | 4, 80, 7, 6).0);
         assert!(wide.is_exactly(&Session {
             source: 9,
             destination: 1,

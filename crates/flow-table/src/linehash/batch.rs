@@ -123,7 +123,7 @@ impl<K, V> Copy for Pipeline<'_, K, V> {}
 impl<'a, K: TableKey, V> Pipeline<'a, K, V> {
     /// Returns the parts; `None` for a table without lines.
     #[inline(always)]
-    fn of(table: &'a LineHash<K, V>, before: usize) -> Option<Self> {
+    fn new(table: &'a LineHash<K, V>, before: usize) -> Option<Self> {
         let lines = Fractions::new(&table.lines)?;
         Some(Self { lines, states: table.states.tenants(), line_states: table.line_states, before })
     }
@@ -157,7 +157,7 @@ impl<'a, K: TableKey, V> Pipeline<'a, K, V> {
         } else {
             let slot = home * self.line_states + matching.trailing_zeros();
             self.states.prefetch_later(slot);
-            id.set(Some(FlowId::of(slot, Generation::FIRST)));
+            id.set(Some(FlowId::from_parts(slot, Generation::FIRST)));
         }
     }
 
@@ -316,7 +316,7 @@ impl<'a, K: TableKey, V> Block<'a, K, V> {
     #[inline(always)]
     fn run<L: Lanes, const PREFETCHED: bool>(&self, lanes: L, on_flow: &mut impl FnMut(usize, &V)) {
         let Self { table, before, keys, hashes, ids } = *self;
-        let Some(pipeline) = Pipeline::of(table, before) else {
+        let Some(pipeline) = Pipeline::new(table, before) else {
             return ids.iter().for_each(|id| id.set(None));
         };
         let mut apart = Apart { numbers: &mut [0; BLOCK], count: 0 };
@@ -435,7 +435,7 @@ impl<K: TableKey, V> Kernel for AskStates<'_, K, V> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         let Self { table, hashes } = self;
-        let Some(pipeline) = Pipeline::of(table, 0) else { return };
+        let Some(pipeline) = Pipeline::new(table, 0) else { return };
         for hashes in hashes.chunks(BLOCK) {
             let mut apart = Apart { numbers: &mut [0; BLOCK], count: 0 };
             for (number, &hash) in hashes.iter().enumerate() {
@@ -549,7 +549,7 @@ mod tests {
 
         fn run<L: Lanes>(self, lanes: L) -> usize {
             let Self(table, keys) = self;
-            let pipeline = Pipeline::of(table, 0).unwrap();
+            let pipeline = Pipeline::new(table, 0).unwrap();
             let mut apart = Apart { numbers: &mut [0; BLOCK], count: 0 };
             for (number, &key) in keys.iter().enumerate() {
                 let id = Cell::new(None);

@@ -56,7 +56,7 @@ impl Place {
     /// Returns the positions of a hash in a table of this many lines.
     #[inline(always)]
     #[must_use]
-    pub const fn of(hash: TableHash, lines: u32) -> Self {
+    pub const fn new(hash: TableHash, lines: u32) -> Self {
         Self { home: hash.bucket(lines), signature: Self::signature_of(hash) }
     }
 
@@ -201,7 +201,7 @@ mod tests {
         for lines in [2, 3, 7, 1000, u32::MAX] {
             for _ in 0..500 {
                 let hash = TableHash::from_mixed(split_mix(&mut state));
-                let place = Place::of(hash, lines);
+                let place = Place::new(hash, lines);
                 for way in [Way::First, Way::Second] {
                     let line = place.alternate(hash, lines, way);
                     assert!(line < lines && line != place.home, "{lines} {hash:?}");
@@ -211,7 +211,7 @@ mod tests {
         let mut met = [false; 7];
         for _ in 0..500 {
             let hash = TableHash::from_mixed(split_mix(&mut state));
-            met[Place::of(hash, 7).alternate(hash, 7, Way::Second) as usize] = true;
+            met[Place::new(hash, 7).alternate(hash, 7, Way::Second) as usize] = true;
         }
         assert_eq!(met, [true; 7]);
     }
@@ -224,7 +224,7 @@ mod tests {
         for lines in [1, 2, 7, 1000, most] {
             for _ in 0..500 {
                 let hash = TableHash::from_mixed(split_mix(&mut state));
-                assert_eq!(Place::near_line_of(hash, lines) / 64, Place::of(hash, lines).home as usize);
+                assert_eq!(Place::near_line_of(hash, lines) / 64, Place::new(hash, lines).home as usize);
             }
         }
     }
@@ -237,7 +237,7 @@ mod tests {
             for _ in 0..500 {
                 let hash = TableHash::from_mixed(split_mix(&mut state));
                 let (line, lane) = place_of(Place::favourite_of(hash, lines * LANES));
-                assert_eq!(line, Place::of(hash, lines).home, "{lines} {hash:?}");
+                assert_eq!(line, Place::new(hash, lines).home, "{lines} {hash:?}");
                 assert_eq!(lane, Place::favourite_lane_of(hash, lines), "{lines} {hash:?}");
                 met |= 1 << lane;
             }

@@ -179,7 +179,7 @@ impl<K: TableKey, V> LineHash<K, V> {
 
     #[inline(always)]
     pub(super) fn place_of_hash(&self, hash: TableHash) -> Place {
-        Place::of(hash, self.line_count)
+        Place::new(hash, self.line_count)
     }
 
     /// Returns the value that a list of the stash compares: all bits that do not select the line.

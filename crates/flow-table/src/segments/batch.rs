@@ -16,7 +16,7 @@ where
 {
     /// Returns the newest segment and the older ones that contain flows.
     #[inline]
-    pub(super) fn holding(&self) -> impl Iterator<Item = &Segment<K, T>> {
+    pub(super) fn holding(&self) -> impl Iterator<Item = &Segment<T>> {
         core::iter::once(&self.newest).chain(self.older())
     }
 
@@ -59,7 +59,8 @@ where
                 let mut count = 0;
                 while from < ids.len() && count < RETRY {
                     if ids[from].is_none() {
-                        (places[count], some_keys[count], some_hashes[count]) = (from, keys[from], hashes[from]);
+                        (places[count], some_keys[count], some_hashes[count]) =
+                            (from, keys[from], hashes[from]);
                         count += 1;
                     }
                     from += 1;

@@ -55,7 +55,7 @@ const SEGMENTS_MAX: usize = 12;
 
 /// One segment, which is a table.
 #[derive(Debug)]
-struct Segment<K, T> {
+struct Segment<T> {
     table: T,
     names: Names,
     /// The number of flows for which it was built.
@@ -107,9 +107,9 @@ struct Segment<K, T> {
 pub struct Growing<K, V, T, F> {
     /// The segment that takes new flows. It lies in the table itself: behind a pointer, every
     /// operation would load its fields again.
-    newest: Segment<K, T>,
+    newest: Segment<T>,
     /// The other segments, sorted by age, the youngest last.
-    older: Vec<Segment<K, T>>,
+    older: Vec<Segment<T>>,
     places: Places,
     /// Flows of the largest segment so far.
     largest: u32,
@@ -167,7 +167,7 @@ where
         Self::with_segment(none, Places::default(), limits, build)
     }
 
-    fn with_segment(newest: Segment<K, T>, places: Places, limits: GrowthLimits, build: F) -> Self {
+    fn with_segment(newest: Segment<T>, places: Places, limits: GrowthLimits, build: F) -> Self {
         Self {
             largest: newest.flows,
             newest,
@@ -253,23 +253,23 @@ where
     }
 
     /// Returns all segments, the newest first.
-    fn all(&self) -> impl Iterator<Item = &Segment<K, T>> {
+    fn all(&self) -> impl Iterator<Item = &Segment<T>> {
         iter::once(&self.newest).chain(self.older.iter().rev())
     }
 
-    fn all_mut(&mut self) -> impl Iterator<Item = &mut Segment<K, T>> {
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Segment<T>> {
         iter::once(&mut self.newest).chain(self.older.iter_mut().rev())
     }
 
     /// Returns the segment of an id, and the id within that segment.
     #[inline(always)]
-    fn segment(&self, id: FlowId) -> Option<(&Segment<K, T>, FlowId)> {
+    fn segment(&self, id: FlowId) -> Option<(&Segment<T>, FlowId)> {
         let segment = if self.newest.names.holds(id) { &self.newest } else { self.older_of(id)? };
         Some((segment, segment.names.inner(id)?))
     }
 
     #[inline(always)]
-    fn segment_mut(&mut self, id: FlowId) -> Option<(&mut Segment<K, T>, FlowId)> {
+    fn segment_mut(&mut self, id: FlowId) -> Option<(&mut Segment<T>, FlowId)> {
         let Self { newest, older, .. } = self;
         let segment = if newest.names.holds(id) { newest } else { older_of_mut(older, id)? };
         let id = segment.names.inner(id)?;
@@ -277,12 +277,12 @@ where
     }
 
     #[cold]
-    fn older_of(&self, id: FlowId) -> Option<&Segment<K, T>> {
+    fn older_of(&self, id: FlowId) -> Option<&Segment<T>> {
         self.older.iter().find(|segment| segment.names.holds(id))
     }
 
     /// Returns the older segments that contain flows, youngest first.
-    fn older(&self) -> impl Iterator<Item = &Segment<K, T>> {
+    fn older(&self) -> impl Iterator<Item = &Segment<T>> {
         self.older.iter().rev().filter(|segment| !segment.table.is_empty())
     }
 
@@ -304,7 +304,7 @@ fn segment_of<K: TableKey, V, T: FlowTable<K, V>>(
     bytes: u64,
     places: &mut Places,
     build: &mut impl BuildSegment<T>,
-) -> Result<Segment<K, T>, BuildError> {
+) -> Result<Segment<T>, BuildError> {
     let table = build.build(flows)?;
     let (needed_bytes, limit_bytes) = (bytes + table.memory().total_bytes(), limits.memory_max_bytes);
     if needed_bytes > limit_bytes {
@@ -317,7 +317,7 @@ fn segment_of<K: TableKey, V, T: FlowTable<K, V>>(
 }
 
 #[cold]
-fn older_of_mut<K, T>(older: &mut [Segment<K, T>], id: FlowId) -> Option<&mut Segment<K, T>> {
+fn older_of_mut<T>(older: &mut [Segment<T>], id: FlowId) -> Option<&mut Segment<T>> {
     older.iter_mut().find(|segment| segment.names.holds(id))
 }
 
@@ -456,7 +456,7 @@ where
                 return Err(Full { reason: FullReason::Capacity });
             }
         }
-        let mut enter = |segment: &mut Segment<K, T>, hash: TableHash| {
+        let mut enter = |segment: &mut Segment<T>, hash: TableHash| {
             let entry = segment.table.entry_with(key, hash, class, now, &mut make)?;
             Ok(Entry { id: segment.names.outer(entry.id), ..entry })
         };

@@ -38,18 +38,14 @@ where
 {
     /// Evicts a rival of a new flow, from the youngest segment in which the policy allows it, and
     /// returns how many segments are younger than that one.
-    pub(super) fn evict_for(
-        &mut self,
-        hash: TableHash,
-        policy: &mut impl Evict<K, V>,
-    ) -> Option<usize> {
+    pub(super) fn evict_for(&mut self, hash: TableHash, policy: &mut impl Evict<K, V>) -> Option<usize> {
         self.all_mut().position(|segment| segment.evict(hash, policy))
     }
 }
 
-impl<K: TableKey, T> Segment<K, T> {
+impl<T> Segment<T> {
     /// Evicts a flow; the policy receives its id in the whole table.
-    pub(super) fn evict<V>(&mut self, hash: TableHash, policy: &mut impl Evict<K, V>) -> bool
+    pub(super) fn evict<K: TableKey, V>(&mut self, hash: TableHash, policy: &mut impl Evict<K, V>) -> bool
     where
         T: FlowTable<K, V>,
     {

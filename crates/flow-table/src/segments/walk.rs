@@ -126,7 +126,7 @@ impl<K, V> Found<'_, K, V> {
 
 /// All flows.
 pub(crate) struct Flows<'a, K, V> {
-    older: slice::Iter<'a, Segment<K, LineHash<K, V>>>,
+    older: slice::Iter<'a, Segment<LineHash<K, V>>>,
     current: linehash::Flows<'a, K, V>,
     names: Names,
 }
@@ -154,7 +154,7 @@ impl<'a, K: TableKey, V> Iterator for Flows<'a, K, V> {
 
 /// All flows, with mutable values.
 pub(crate) struct FlowsMut<'a, K, V> {
-    older: slice::IterMut<'a, Segment<K, LineHash<K, V>>>,
+    older: slice::IterMut<'a, Segment<LineHash<K, V>>>,
     flows: linehash::FlowsMut<'a, K, V>,
 }
 

@@ -99,7 +99,7 @@ impl<'a, K: Eq, V> Tenants<'a, K, V> {
     #[inline(always)]
     pub(crate) fn state(self, slot: u32) -> Option<(FlowId, &'a State<K, V>)> {
         let (generation, state) = self.0.get_live(slot)?;
-        Some((FlowId::of(slot, generation), state))
+        Some((FlowId::from_parts(slot, generation), state))
     }
 
     #[inline(always)]
@@ -110,7 +110,7 @@ impl<'a, K: Eq, V> Tenants<'a, K, V> {
     #[inline(always)]
     pub(crate) fn verify_value(self, slot: u32, key: &K) -> Option<(FlowId, &'a V)> {
         let (generation, state) = self.0.get_live(slot)?;
-        if state.key == *key { Some((FlowId::of(slot, generation), &state.value)) } else { None }
+        if state.key == *key { Some((FlowId::from_parts(slot, generation), &state.value)) } else { None }
     }
 }
 
@@ -296,7 +296,7 @@ impl<K: Copy, V> States<K, V> {
         if let Some(deadline) = self.timeouts.deadline(class, now) {
             self.wheel.arm(slot, deadline, now);
         }
-        FlowId::of(slot, generation)
+        FlowId::from_parts(slot, generation)
     }
 
     pub(crate) fn class_of(&self, id: FlowId) -> Option<TimeoutClass> {
@@ -343,7 +343,7 @@ impl<K: Copy, V> States<K, V> {
     /// Returns the eviction policy's view of a slot's flow.
     pub(crate) fn candidate(&self, slot: u32) -> Option<Candidate<'_, K, V>> {
         let (generation, state) = self.slots.get_live(slot)?;
-        let id = FlowId::of(slot, generation);
+        let id = FlowId::from_parts(slot, generation);
         Some(Candidate { id, key: &state.key, value: &state.value, last_seen: state.last_seen })
     }
 
@@ -361,7 +361,11 @@ impl<K: Copy, V> States<K, V> {
                 if let Some(state) = self.slots.vacate(slot) {
                     self.expired += 1;
                     self.went += 1;
-                    return Some(Verdict::Removed(FlowId::of(slot, generation), state.key, state.value));
+                    return Some(Verdict::Removed(
+                        FlowId::from_parts(slot, generation),
+                        state.key,
+                        state.value,
+                    ));
                 }
             }
             None => {}
@@ -377,7 +381,7 @@ impl<K: Copy, V> States<K, V> {
     /// Returns the first live slot from `slot` on.
     pub(crate) fn next_live(&self, slot: u32) -> Option<(FlowId, Cursor)> {
         let (generation, _) = self.slots.get_live(slot)?;
-        Some((FlowId::of(slot, generation), Cursor(slot + 1)))
+        Some((FlowId::from_parts(slot, generation), Cursor(slot + 1)))
     }
 
     pub(crate) fn stats(&self) -> TableStats {

@@ -36,10 +36,6 @@ impl FlowTable<u64, u64> for Plain {
         self.0.slot_count()
     }
 
-    fn prefetch(&self, _hash: TableHash) {}
-
-    fn prefetch_vacancy(&self, _key: &u64, _hash: TableHash) {}
-
     fn lookup(&self, key: &u64, hash: TableHash) -> Option<FlowId> {
         self.0.lookup(key, hash)
     }

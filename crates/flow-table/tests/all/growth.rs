@@ -17,7 +17,7 @@ const CLASS: TimeoutClass = TimeoutClass(0);
 
 /// Returns a segment for a number of flows; flows of one hash fill a bucket of sixteen, and then
 /// its list.
-fn part(flows: u32) -> Result<DHash<u64, u64>, BuildError> {
+fn build_segment(flows: u32) -> Result<DHash<u64, u64>, BuildError> {
     DHash::try_new(&DHashConfig {
         buckets: Some(1),
         pool: Some(flows),
@@ -105,8 +105,8 @@ fn a_table_built_for_many_flows_becomes_small() {
             }
         }
         while table.shrink(100, hash, |_, _| {}).more {}
-        let of = u32::try_from(left).unwrap().max(1024);
-        let (bytes, built) = (table.memory().total_bytes(), build(of).unwrap().memory().total_bytes());
+        let wanted = u32::try_from(left).unwrap().max(1024);
+        let (bytes, built) = (table.memory().total_bytes(), build(wanted).unwrap().memory().total_bytes());
         assert!(bytes * 10 <= built * 13, "{bytes} bytes for {left} flows, not {built}");
         assert!((0..flows).all(|key| table.lookup_value(&key, hash(&key)).is_some() == (key < left)));
     }

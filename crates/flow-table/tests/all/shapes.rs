@@ -54,7 +54,10 @@ fn goes_round<K: TableKey, V: PartialEq + Clone + std::fmt::Debug>(
 }
 
 /// Runs the test with every table.
-fn each<K: TableKey, V: PartialEq + Clone + std::fmt::Debug>(key: impl Fn(u64) -> K + Copy, value: &V) {
+fn check_shape<K: TableKey, V: PartialEq + Clone + std::fmt::Debug>(
+    key: impl Fn(u64) -> K + Copy,
+    value: &V,
+) {
     let timeouts = Timeouts::NEVER.with(CLASS, 100);
     for flows in [1, 5] {
         let config = LineHashConfig { timeouts, ..LineHashConfig::for_flows(flows) };
@@ -84,16 +87,16 @@ struct Page<T>(T);
 
 #[test]
 fn values_may_have_no_bytes_or_pages_of_their_own() {
-    each(|number| number, &());
-    each(|number| number, &Page(()));
-    each(|number| number, &Page(7_u8));
-    each(|number| number, &[9_u8; 61]);
-    each(|number| number, &[9_u64; 700]);
+    check_shape(|number| number, &());
+    check_shape(|number| number, &Page(()));
+    check_shape(|number| number, &Page(7_u8));
+    check_shape(|number| number, &[9_u8; 61]);
+    check_shape(|number| number, &[9_u64; 700]);
 }
 
 #[test]
 fn keys_may_have_no_bytes_or_many() {
-    each(|number| [number; 40], &"value".to_owned());
+    check_shape(|number| [number; 40], &"value".to_owned());
     let mut table = LineHash::<[u8; 0], u64>::try_new(&LineHashConfig::for_flows(1)).unwrap();
     let id = table.insert([], TableHash::from_mixed(5), 50, CLASS, Tick(0)).unwrap();
     assert_eq!(

@@ -70,7 +70,7 @@ fn ends(value: &Value) -> Option<(f64, f64, f64)> {
 
 impl CompareReproductions {
     /// Compares two documents of `reproduce`.
-    pub fn of(base: &Value, new: &Value) -> Self {
+    pub fn new(base: &Value, new: &Value) -> Self {
         let (mut verdicts, mut values) = (Vec::new(), Vec::new());
         for (id, before) in items(base) {
             let Some(after) = find(new, id) else { continue };

@@ -149,7 +149,7 @@ impl Amounts {
 
 impl HandshakeTimes {
     /// Returns the figures of these times, if there are any.
-    pub fn of(mut times: Vec<u64>) -> Option<Self> {
+    pub fn from_times(mut times: Vec<u64>) -> Option<Self> {
         times.sort_unstable();
         let at = |percent: usize| times.get((times.len() * percent).div_ceil(100).checked_sub(1)?).copied();
         Some(Self { handshakes: times.len() as u64, median_ns: at(50)?, p95_ns: at(95)? })
@@ -348,11 +348,13 @@ impl Report for CompareRuns {
             rows.extend(all.iter().map(|amounts| {
                 let sides = [&amounts.base, &amounts.new];
                 let mut row = vec![list.to_owned(), amounts.name.clone()];
-                let of: [fn(&Amount) -> Option<u64>; 4] =
+                let amounts: [fn(&Amount) -> Option<u64>; 4] =
                     [|a| Some(a.flows), |a| Some(a.packets), |a| Some(a.bytes), |a| a.handshake_ns];
-                for of in of {
+                for amounts in amounts {
                     row.extend(sides.map(|side| {
-                        side.as_ref().and_then(of).map_or_else(String::new, |number| number.to_string())
+                        side.as_ref()
+                            .and_then(amounts)
+                            .map_or_else(String::new, |number| number.to_string())
                     }));
                 }
                 row

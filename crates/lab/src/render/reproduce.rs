@@ -35,7 +35,7 @@ struct ListedItem {
 }
 
 impl ItemList {
-    pub fn of(items: &[&'static Item]) -> Self {
+    pub fn new(items: &[&'static Item]) -> Self {
         let items = items.iter().map(|item| ListedItem {
             id: item.id,
             place: item.place,

@@ -40,7 +40,7 @@ pub fn run(arguments: &Compare, common: &Common) -> Result<Status, Failure> {
     let (base, new) = (document(&arguments.base)?, document(&arguments.new)?);
     let title = format!("{} compared with {}", arguments.new.display(), arguments.base.display());
     if is_reproduction(&base) && is_reproduction(&new) {
-        let result = CompareReproductions::of(&base, &new);
+        let result = CompareReproductions::new(&base, &new);
         print_and_save(&result, &title, &arguments.save, Vec::new, common)?;
         return Ok(if result.changed > 0 { Status::CheckFailed } else { Status::Ok });
     }

@@ -34,7 +34,7 @@ pub fn run(arguments: &Reproduce, common: &Common) -> Result<Status, Failure> {
                 "list runs nothing that --save could keep\n  use --format json or csv, or omit list",
             )));
         }
-        print(&ItemList::of(&items), common)?;
+        print(&ItemList::new(&items), common)?;
         return Ok(Status::Ok);
     }
     let data = data_folder(arguments)?;

@@ -51,7 +51,7 @@ pub fn one_crc<const W: usize>(count: u32, seed: u64) -> Flows<W> {
     let mut state = seed;
     shuffle(&mut packets, &mut state);
     shuffle(&mut missing, &mut state);
-    Flows::of(packets, missing, seed)
+    Flows::from_packets(packets, missing, seed)
 }
 
 fn xor<const W: usize>(a: [u64; W], b: [u64; W]) -> [u64; W] {

@@ -82,11 +82,11 @@ impl<const W: usize> Flows<W> {
         let mut state = seed;
         shuffle(&mut packets, &mut state);
         shuffle(&mut missing, &mut state);
-        Self::of(packets, missing, seed)
+        Self::from_packets(packets, missing, seed)
     }
 
     /// Returns flows and missing keys with these keys, to be looked up in this order.
-    pub fn of(packets: Vec<([u64; W], u32)>, missing: Vec<[u64; W]>, seed: u64) -> Self {
+    pub fn from_packets(packets: Vec<([u64; W], u32)>, missing: Vec<[u64; W]>, seed: u64) -> Self {
         let count = packets.len().min(missing.len()).min(EXCHANGED_MAX);
         let mut state = seed;
         let (mut back, mut going) = (packets[..count].to_vec(), missing[..count].to_vec());

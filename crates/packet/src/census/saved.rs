@@ -57,14 +57,14 @@ impl EncapsulationCounts {
             let words: Vec<&str> = line.split(' ').collect();
             match words[..] {
                 ["followed", name, packets, first] => {
-                    counts.followed.insert(named(name)?, tally(packets, first)?);
+                    counts.followed.insert(header_name(name)?, tally(packets, first)?);
                 }
                 ["left", name, reason, packets, first] => {
                     let reason = match reason {
                         "not_asked" => NotFollowed::NotAsked,
                         reason => NotFollowed::Inner(reason_of(reason)?),
                     };
-                    counts.not_followed.insert((named(name)?, reason), tally(packets, first)?);
+                    counts.not_followed.insert((header_name(name)?, reason), tally(packets, first)?);
                 }
                 ["unknown", layer, number, packets, first] if counts.unknown.len() < UNKNOWN_MAX => {
                     let unknown = Unknown::of_layer(layer, number.parse().ok()?)?;
@@ -83,7 +83,7 @@ impl EncapsulationCounts {
     }
 }
 
-fn named(name: &str) -> Option<&'static str> {
+fn header_name(name: &str) -> Option<&'static str> {
     table::all().map(|entry| entry.name).find(|known| *known == name)
 }
 

@@ -51,7 +51,7 @@ fn ipv4(bytes: &[u8], at: usize, zone: u32) -> Option<Headers> {
     if ip[0] != 0x45 || u16::from_be_bytes([ip[6], ip[7]]) & 0x3FFF != 0 {
         return None;
     }
-    let transport = Transport::of(ip[9], ip[32], ip[33])?;
+    let transport = Transport::from_header(ip[9], ip[32], ip[33])?;
     let payload_bytes = u32::from(u16::from_be_bytes([ip[2], ip[3]])).checked_sub(20 + transport.bytes)?;
     let source_and_destination = u64::from_be_bytes(std::array::from_fn(|i| ip[12 + i]));
     let ports = u32::from_be_bytes([ip[20], ip[21], ip[22], ip[23]]);
@@ -71,7 +71,7 @@ fn ipv6(bytes: &[u8], at: usize, zone: u32) -> Option<Headers> {
     if ip[0] >> 4 != 6 {
         return None;
     }
-    let transport = Transport::of(ip[6], ip[52], ip[53])?;
+    let transport = Transport::from_header(ip[6], ip[52], ip[53])?;
     let length = u32::from(u16::from_be_bytes([ip[4], ip[5]]));
     let payload_bytes = length.checked_sub(transport.bytes)?;
     let address = |from: usize| {
@@ -123,7 +123,7 @@ impl Transport {
     /// TCP and UDP alternate from packet to packet, and a branch would be mispredicted: a table
     /// avoids it.
     #[inline(always)]
-    fn of(protocol: u8, data_offset: u8, flags: u8) -> Option<Self> {
+    fn from_header(protocol: u8, data_offset: u8, flags: u8) -> Option<Self> {
         let form = &FORMS[usize::from(protocol)];
         let bytes = data_offset >> 2 & form.stated | form.fixed;
         let tcp_flags = u16::from_be_bytes([data_offset, flags]) & form.flags;

@@ -107,7 +107,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         rows.push(Value::new(format!("lookups of File-3 in {}", one.name), "M/s", 1e3 / points[2].1));
         chart = chart.with(Series::line(one.name, points));
     }
-    Ok(Outcome::new(Verdict::of(
+    Ok(Outcome::new(Verdict::from_check(
         flat <= 1.5 && grown >= 3.0,
         "DHash stays where lists grow with the sessions",
         "DHash grew by more than a half in this run, or lists by less than three times",

@@ -79,7 +79,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let most = sweep[sweep.len() - 1].1;
     // Runs differ by up to a seventh.
     let is_worse_beyond = most > 1.2 * best;
-    Ok(Outcome::new(Verdict::of(
+    Ok(Outcome::new(Verdict::from_check(
         ours < best && is_worse_beyond,
         "DHash is ahead of the best lists, lists with few buckets are far behind, and with many they fall back again",
         if ours < best {

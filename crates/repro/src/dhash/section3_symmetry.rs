@@ -23,7 +23,7 @@ pub(super) const ITEM: Item = Item {
 
 /// Returns the percentage of sessions whose two directions have the same major location.
 #[expect(clippy::cast_possible_truncation, reason = "any bits of a random word will do")]
-fn same<S: Signature<Session> + Default, M: MajorLocation + Default>(seed: u64, count: u32) -> f64 {
+fn equal_share<S: Signature<Session> + Default, M: MajorLocation + Default>(seed: u64, count: u32) -> f64 {
     let mut state = seed;
     let same = (0..count).filter(|_| {
         let (a, b) = (split_mix(&mut state), split_mix(&mut state));
@@ -33,9 +33,10 @@ fn same<S: Signature<Session> + Default, M: MajorLocation + Default>(seed: u64, 
             source_port: b as u16,
             destination_port: (b >> 16) as u16,
         };
-        let of =
-            |session: &Session| M::default().of(non_zero(S::default().raw(session, TableHash::default())));
-        of(&session) == of(&session.reversed())
+        let slot = |session: &Session| {
+            M::default().slot(non_zero(S::default().raw(session, TableHash::default())))
+        };
+        slot(&session) == slot(&session.reversed())
     });
     same.count() as f64 * 100.0 / f64::from(count)
 }
@@ -43,8 +44,8 @@ fn same<S: Signature<Session> + Default, M: MajorLocation + Default>(seed: u64, 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let count = context.scale.pick(10_000, 100_000, 1_000_000);
     let seed = context.seed;
-    let first = same::<Algorithm4, LowBits>(seed, count);
-    Ok(Outcome::new(Verdict::of(
+    let first = equal_share::<Algorithm4, LowBits>(seed, count);
+    Ok(Outcome::new(Verdict::from_check(
         first > 99.99,
         "both directions of algorithm 4 begin at the same slot by function (1)",
         format!(
@@ -53,9 +54,9 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         ),
     ))
     .value(Value::new("algorithm 4, function (1)", "%", first).paper(100.0).band(5.0, 7.5).apart("the halves of the signature change places with the direction"))
-    .value(Value::new("algorithm 4, function (2)", "%", same::<Algorithm4, Folded>(seed, count)).band(100.0, 100.0))
-    .value(Value::new("algorithm 1, function (1)", "%", same::<Algorithm1, LowBits>(seed, count)).band(100.0, 100.0))
-    .value(Value::new("algorithm 1, function (2)", "%", same::<Algorithm1, Folded>(seed, count)).band(100.0, 100.0))
+    .value(Value::new("algorithm 4, function (2)", "%", equal_share::<Algorithm4, Folded>(seed, count)).band(100.0, 100.0))
+    .value(Value::new("algorithm 1, function (1)", "%", equal_share::<Algorithm1, LowBits>(seed, count)).band(100.0, 100.0))
+    .value(Value::new("algorithm 1, function (2)", "%", equal_share::<Algorithm1, Folded>(seed, count)).band(100.0, 100.0))
     .chart_of("Both directions begin at the same slot", Axis::linear("% of sessions"), |value| value.unit == "%")
     .note(format!("{count} sessions; the share whose two directions have the same major location.")))
 }

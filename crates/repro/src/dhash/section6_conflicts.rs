@@ -138,7 +138,7 @@ const PAPER_LISTED: f64 = 11_413.0;
 /// Returns the verdict on the share of flows in lists after a fill, in percent.
 fn verdict(share: &Value, lost: u64, steady: f64) -> Verdict {
     let (ours, paper) = (share.ours, share.paper.unwrap_or_default());
-    Verdict::of(
+    Verdict::from_check(
         share.is_as_stated() == Some(true) && lost == 0,
         format!("{ours:.2} % of File-3's flows, {paper:.2} % in the paper"),
         if lost > 0 {
@@ -205,9 +205,10 @@ mod tests {
 
     #[test]
     fn only_a_fill_agrees_and_no_turnover_makes_up_for_it() {
-        let of = |ours, lost| verdict(&Value::new("x", "%", ours).paper(1.0884), lost, 2.97).word();
+        let word = |ours, lost| verdict(&Value::new("x", "%", ours).paper(1.0884), lost, 2.97).word();
         assert_eq!(
-            [of(1.09, 0), of(1.0, 0), of(0.79, 0), of(2.97, 0), of(1.09, 1)].map(|word| word == "agrees"),
+            [word(1.09, 0), word(1.0, 0), word(0.79, 0), word(2.97, 0), word(1.09, 1)]
+                .map(|word| word == "agrees"),
             [true, true, false, false, false]
         );
     }

@@ -30,16 +30,20 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     ));
     for (number, &(packets, sessions, average)) in (1_u8..).zip(&FILES).take(files) {
         context.check_stop()?;
-        let of = |number: u32| f64::from(number) / f64::from(divisor);
+        let scaled = |number: u32| f64::from(number) / f64::from(divisor);
         let mut trace = PaperTrace::with_sessions(u64::from(sessions / divisor), context.seed)
             .map_err(ItemError::during("making the trace"))?;
-        let profile = TraceProfile::of(&mut trace);
+        let profile = TraceProfile::from_generator(&mut trace);
         let exactly = |name: String, paper: f64, ours: f64| {
             Value::new(name, "", ours).paper(paper).within(Band::around(paper, 0.0))
         };
         outcome = outcome
-            .value(exactly(format!("File-{number}: packets"), of(packets), profile.packets as f64))
-            .value(exactly(format!("File-{number}: sessions"), of(sessions), profile.sessions_max as f64))
+            .value(exactly(format!("File-{number}: packets"), scaled(packets), profile.packets as f64))
+            .value(exactly(
+                format!("File-{number}: sessions"),
+                scaled(sessions),
+                profile.sessions_max as f64,
+            ))
             .value(
                 Value::new(format!("File-{number}: mean length"), "B", profile.mean_length_bytes)
                     .paper(67.0)
@@ -47,8 +51,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             )
             .value(
                 Value::new(format!("File-{number}: concurrent sessions"), "", profile.sessions_average)
-                    .paper(of(average))
-                    .within(Band::around(of(average), 0.01)),
+                    .paper(scaled(average))
+                    .within(Band::around(scaled(average), 0.01)),
             );
     }
     if context.scale < Scale::Full {

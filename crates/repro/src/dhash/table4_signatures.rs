@@ -96,8 +96,8 @@ impl Signature<Session> for LowHalves {
     }
 
     fn raw(self, key: &Session, _hash: TableHash) -> u32 {
-        let of = |session: &Session| crc32c(&octets(session));
-        of(key) << 16 | of(&key.reversed()) & 0xFFFF
+        let signature = |session: &Session| crc32c(&octets(session));
+        signature(key) << 16 | signature(&key.reversed()) & 0xFFFF
     }
 }
 
@@ -157,7 +157,7 @@ fn measure<S: Signature<Session> + Default, L: ListSearch>(
     Ok((percent(counts.false_matches), signatures.len(), percent(counts.hits)))
 }
 
-fn all<A4: Signature<Session> + Default, L: ListSearch>(
+fn measure_all<A4: Signature<Session> + Default, L: ListSearch>(
     sessions: &[(Session, TableHash)],
 ) -> Result<[Measured; 4], ItemError> {
     Ok([
@@ -248,9 +248,9 @@ fn rank_of_algorithm_3() -> u32 {
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let count = context.scale.pick(20_000, 200_000, 1_000_000);
     let all = match (context.is_off(&HALVES), context.is_off(&LISTS)) {
-        (true, _) => all::<LowHalves, Searched>,
-        (false, true) => all::<Algorithm4, Skipped>,
-        (false, false) => all::<Algorithm4, Searched>,
+        (true, _) => measure_all::<LowHalves, Searched>,
+        (false, true) => measure_all::<Algorithm4, Skipped>,
+        (false, false) => measure_all::<Algorithm4, Searched>,
     };
     let as_published =
         if context.is_off(&HALVES) { as_published::<LowHalves> } else { as_published::<Algorithm4> };

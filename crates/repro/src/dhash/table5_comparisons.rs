@@ -174,7 +174,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         "the first slot is right for {:.1} %, and comparisons fall from {:.1} to {:.1}",
         low.first_hit_percent, none.with_misses, low.with_misses
     );
-    Ok(Outcome::new(Verdict::of(
+    Ok(Outcome::new(Verdict::from_check(
         is_near(low.first_hit_percent, 67.0)
             && is_near(none.with_misses, PAPER_COMPARISONS[0])
             && is_near(low.with_misses, PAPER_COMPARISONS[1]),

@@ -66,7 +66,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             chart = chart.with(Series::line(format!("{scheme}, {flows} flows"), points));
         }
     }
-    Ok(Outcome::new(Verdict::of(
+    Ok(Outcome::new(Verdict::from_check(
         crc_many < 6.0,
         "with 5,000 live flows or more, all alike; with 1,000 a hash spreads them too unevenly, as it would unlike ones. The \
          load of a trace decides, and which it had is not stated",

@@ -106,7 +106,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         crossing.map_or_else(|| String::from("no"), |locked| locked.to_string())
     );
     let holds = (ratio / PAPER - 1.0).abs() <= Value::TOLERANCE && growth > 1.0 && ordered.overtaken == 0;
-    Ok(Outcome::new(Verdict::of(
+    Ok(Outcome::new(Verdict::from_check(
         holds,
         found.clone(),
         format!(

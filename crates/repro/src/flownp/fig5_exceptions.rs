@@ -101,7 +101,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let value = |name: &str, ours: f64, expected: f64, width: f64| {
         Value::new(name, "%", ours).within(Band::around(expected, width * scatter)).checked_if(checked)
     };
-    Ok(Outcome::new(Verdict::of(
+    Ok(Outcome::new(Verdict::from_check(
         at_1.full < 2.0 && at_1.steady < 2.0 && lost == 0,
         "below 2 % at a load of 1 by all three counts: buckets that are full, flows that overflow, and flows outside when \
          they come and go",

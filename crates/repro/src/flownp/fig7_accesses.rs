@@ -120,7 +120,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         chart = chart.with(Series::bars(one.name, words));
     }
     let share = f64::from(held) / f64::from(built.max(1));
-    outcome.verdict = Verdict::of(
+    outcome.verdict = Verdict::from_check(
         held == built,
         "HiCuts needs more than 78 words on every stand-in with every setting",
         format!(

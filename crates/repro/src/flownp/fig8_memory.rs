@@ -98,7 +98,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     } else {
         "the sizes of AggreCuts do not hold on these sets"
     };
-    outcome.verdict = Verdict::of(
+    outcome.verdict = Verdict::from_check(
         sizes_hold && least > 28.0 && ratio >= 8.0,
         format!("{sizes}, and HiCuts takes {least:.0} MB at its best, {ratio:.1} times AggreCuts-4"),
         format!(

@@ -114,7 +114,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     for (name, rates) in all.zip(rates) {
         chart = chart.with(Series::bars(name, rates));
     }
-    let outcome = Outcome::new(Verdict::of(
+    let outcome = Outcome::new(Verdict::from_check(
         ordered,
         "the order is the paper's; the rates are this machine's",
         "on a processor with caches HiCuts' leaf, which lies together, costs less than the words that the paper counts: words are not time here",

@@ -48,7 +48,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let depth = Stride::Eight.worst_words();
     let strings = f64::from(PointerForms::abs_words(Stride::Eight, depth));
     let [plain, abs, habs] = bytes;
-    Ok(Outcome::new(Verdict::of(
+    Ok(Outcome::new(Verdict::from_check(
         children_max < 10.0,
         "few children differ, and a string of eight bits keeps about a third of the pointers",
         "ten children of 256 or more differ in some set",

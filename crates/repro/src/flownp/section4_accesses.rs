@@ -61,7 +61,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let hits = at_home.hits as f64;
     let each = at_home.lines as f64 / hits;
     let checked = context.scale > Scale::Smoke;
-    Ok(Outcome::new(Verdict::of(
+    Ok(Outcome::new(Verdict::from_check(
         more == 0 && each <= 2.0 * 1.01,
         "one word and one state for every lookup that is no exception, and a further state for each 8-bit signature that \
          belongs to another flow",

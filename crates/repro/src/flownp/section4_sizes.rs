@@ -46,7 +46,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let stats = table.stats();
     let words_mib = f64::from(1 << 24) * 4.0 / 1_048_576.0;
     let exceptions = f64::from(stats.displaced) * 100.0 / f64::from(stats.len);
-    Ok(Outcome::new(Verdict::of(
+    Ok(Outcome::new(Verdict::from_check(
         words_mib <= 24.0 && exceptions < 2.0 && lost == 0,
         format!("2²⁴ words are {words_mib:.0} MiB"),
         format!(

@@ -87,7 +87,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let points = |counts: &[u64]| {
         counts.iter().enumerate().map(|(at, &count)| (at as f64, count as f64)).collect::<Vec<_>>()
     };
-    Ok(Outcome::new(Verdict::of(
+    Ok(Outcome::new(Verdict::from_check(
         crc < destination,
         "on these captures too; a keyed hash spreads as a CRC does, and cannot be aimed at one queue",
         "not on these captures: their largest flows decide, with any hash",

@@ -55,7 +55,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         speeds[2]
     );
     let holds = (9.0..11.2).contains(&speeds[2]);
-    Ok(Outcome::new(Verdict::of(
+    Ok(Outcome::new(Verdict::from_check(
         holds,
         "conn+os comes out where the paper has it, in a model with guessed costs",
         differs,

@@ -51,19 +51,19 @@ fn verdict([pinned, moved, flat, tree, adaptive]: [f64; 5], busy: f64) -> Verdic
             format!("feedback above conn+os where a thread uses all of a pipeline, {busy:.2} times"),
         ),
     ];
-    let of = |holds: bool| -> String {
+    let names_that = |holds: bool| -> String {
         let chosen: Vec<&str> =
             claims.iter().filter(|claim| claim.0 == holds).map(|claim| claim.1.as_str()).collect();
         if chosen.is_empty() { String::from("nothing") } else { chosen.join("; ") }
     };
-    Verdict::of(
+    Verdict::from_check(
         claims.iter().all(|claim| claim.0),
-        format!("in order: {}", of(true)),
+        format!("in order: {}", names_that(true)),
         format!(
             "reproduced: {}. Not reproduced: {}. Levels that are hashed independently spread flows exactly as one level does, so a tree \
              cannot balance better than flat HRW; and the scheme as published moves flows with packets in flight",
-            of(true),
-            of(false)
+            names_that(true),
+            names_that(false)
         ),
     )
 }
@@ -84,7 +84,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             notes.push(order_of(&report));
         }
     }
-    let of = |name: &str| names.iter().position(|known| *known == name).map_or(0.0, |at| speeds[at]);
+    let speed = |name: &str| names.iter().position(|known| *known == name).map_or(0.0, |at| speeds[at]);
     let use_of = |name: &str| names.iter().position(|known| *known == name).map_or(f64::NAN, |at| uses[at]);
     let paper = |gbps: f64| gbps / 1.25;
     let bound = base.cycles as f64 / base.least_cycles as f64;
@@ -99,9 +99,9 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let busy = Machine { thread_demand_permille: 1000, ..machine.clone() };
     let busy_base = run_scheme(context, "conn+os", &busy, &offered)?;
     let busy_gain = run_scheme(context, "adaptive-racy", &busy, &offered)?.speed_up(&busy_base);
-    let mut outcome = Outcome::new(verdict(PAPER.map(|row| of(row.0)), busy_gain));
+    let mut outcome = Outcome::new(verdict(PAPER.map(|row| speed(row.0)), busy_gain));
     for (name, label, gbps, (low, high)) in PAPER {
-        let value = Value::new(format!("{label} over conn+os"), "", of(name)).paper(paper(gbps));
+        let value = Value::new(format!("{label} over conn+os"), "", speed(name)).paper(paper(gbps));
         outcome = outcome.value(value.band(low, high));
     }
     // The paper's use is a figure without numbers, which grows with the throughput.
@@ -109,14 +109,14 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         outcome = outcome.value(Value::new(format!("use of pipelines, {label}"), "%", use_of(name)));
     }
     for name in others {
-        outcome = outcome.value(Value::new(format!("{name} over conn+os"), "", of(name)));
+        outcome = outcome.value(Value::new(format!("{name} over conn+os"), "", speed(name)));
     }
     let outcome = outcome
-        .value(Value::new("adaptive over flat HRW", "", of("adaptive-racy") / of("hrw")).paper(1.99 / 1.29).within(Band::at_least(1.2)))
+        .value(Value::new("adaptive over flat HRW", "", speed("adaptive-racy") / speed("hrw")).paper(1.99 / 1.29).within(Band::at_least(1.2)))
         .value(Value::new("use of pipelines, 3-HRW+Adp over conn+aff", "", use_of("adaptive-racy") / use_of("conn+aff")).within(Band::at_least(1.1)))
         .value(Value::new("3-HRW+Adp over conn+os, threads that use all of a pipeline", "", busy_gain).band(0.85, 1.2))
-        .value(Value::new("order-safe adaptive over the racing one", "", of("adaptive") / of("adaptive-racy")).band(0.8, 1.1))
-        .value(Value::new("flowpull over the racing one", "", of("flowpull") / of("adaptive-racy")).within(Band::at_least(0.9)))
+        .value(Value::new("order-safe adaptive over the racing one", "", speed("adaptive") / speed("adaptive-racy")).band(0.8, 1.1))
+        .value(Value::new("flowpull over the racing one", "", speed("flowpull") / speed("adaptive-racy")).within(Band::at_least(0.9)))
         .value(Value::new("the bound over conn+os", "", bound))
         .value(Value::new("time over that with free caches, conn+os", "", fetching).within(Band::at_least(1.0005)))
         .chart(chart)

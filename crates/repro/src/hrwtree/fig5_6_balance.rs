@@ -52,16 +52,16 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         spreads = spreads.with(Series::bars(machine.topology.level_name(level), spread.iter().copied()));
     }
     let threads = &by_level[by_level.len() - 1];
-    let of = |name: &str| {
+    let queue_means = |name: &str| {
         means.iter().find(|row| row.0 == name).map_or((f64::NAN, f64::NAN), |row| (row.1, row.2))
     };
-    let (pinned, fed_back) = (of("conn+aff"), of("adaptive"));
+    let (pinned, fed_back) = (queue_means("conn+aff"), queue_means("adaptive"));
     let place = |scheme: &str| schemes.iter().position(|known| *known == scheme).unwrap_or(0);
     let spread = |scheme: &str| threads[place(scheme)];
     let is_narrower = by_level.iter().all(|level| level[place("adaptive")] < level[place("conn+aff")]);
     let is_smoother = fed_back.1 < pinned.1;
     let is_shorter = fed_back.0 < pinned.0;
-    let mut outcome = Outcome::new(Verdict::of(
+    let mut outcome = Outcome::new(Verdict::from_check(
         is_narrower && is_smoother && is_shorter,
         "in shape: feedback narrows the spread at every level, and queues become shorter and smoother",
         if is_narrower && is_smoother {

@@ -170,7 +170,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let outcome = compare(rounds, context)?;
     context.check_stop()?;
     let nanos = |at: usize| {
-        Summary::of(outcome.samples[at].cpu_ns.iter().map(|&ns| ns as f64 / f64::from(count))).median
+        Summary::from_samples(outcome.samples[at].cpu_ns.iter().map(|&ns| ns as f64 / f64::from(count)))
+            .median
     };
     let is_timed = context.scale > Scale::Smoke;
     let remembered = Ratio::of_rounds(&outcome.samples[1].cpu_ns, &outcome.samples[2].cpu_ns);
@@ -179,7 +180,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let least = times.iter().copied().fold(f64::INFINITY, f64::min);
     let most = times.iter().copied().fold(0.0, f64::max);
     let (flat, adaptive) = (times[1], times[5]);
-    let mut result = Outcome::new(Verdict::of(
+    let mut result = Outcome::new(Verdict::from_check(
         is_near(flat, FLAT_NS) && is_near(adaptive, ADAPTIVE_NS),
         format!("flat HRW takes {flat:.0} ns and feedback {adaptive:.0}, within a factor of two of the paper's"),
         format!(

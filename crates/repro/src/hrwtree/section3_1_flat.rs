@@ -63,7 +63,7 @@ fn verdict(shares: &Shares, as_published: f64) -> Verdict {
             "the weights choose the published formula's thread for {as_published:.0} % of the flows"
         ));
     }
-    Verdict::of(
+    Verdict::from_check(
         !shares.is_uneven(),
         "the shares of threads vary as much as those of random assignment, which vanishes with many flows",
         format!(
@@ -112,15 +112,15 @@ mod tests {
 
     #[test]
     fn shares_agree_only_if_nothing_but_noise_is_left() {
-        let of = |off: u64| Shares {
+        let shares = |off: u64| Shares {
             counts: (0..64)
                 .map(|thread| 10_000 + (thread * 37 % 64) * 5 - 157 + off * (thread % 2))
                 .collect(),
         };
-        assert_eq!(verdict(&of(0), 100.0).word(), "agrees");
-        let uneven = verdict(&of(400), 100.0);
+        assert_eq!(verdict(&shares(0), 100.0).word(), "agrees");
+        let uneven = verdict(&shares(400), 100.0);
         assert_eq!(uneven.word(), "differs", "{}", uneven.text());
         assert!(uneven.text().contains("not zero"));
-        assert_eq!(verdict(&of(0), 97.0).word(), "differs", "another formula");
+        assert_eq!(verdict(&shares(0), 97.0).word(), "differs", "another formula");
     }
 }

@@ -34,12 +34,12 @@ const DRAWS: usize = 32;
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let tree = topology("8x2x4")?;
     let keys = context.scale.pick(200_000, 1_000_000, 4_200_000);
-    let literal = Shares::of(&mut HrwTree2009::new(&tree), 64, keys, context.seed);
+    let literal = Shares::count(&mut HrwTree2009::new(&tree), 64, keys, context.seed);
     let shares = |seed| {
         if context.is_off(&NUMBERS) {
-            Shares::of(&mut HrwTree2009::new(&tree), 64, keys, seed)
+            Shares::count(&mut HrwTree2009::new(&tree), 64, keys, seed)
         } else if context.guess(&TREE_WEIGHTS) > 0.5 {
-            Shares::of(&mut HrwTree2009::with_unique_numbers(&tree), 64, keys, seed)
+            Shares::count(&mut HrwTree2009::with_unique_numbers(&tree), 64, keys, seed)
         } else {
             Shares::by_digest(&HrwTree::new(&tree), 64, keys, seed)
         }
@@ -68,7 +68,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         literal.idle(),
         literal.busiest()
     );
-    Ok(Outcome::new(Verdict::of(
+    Ok(Outcome::new(Verdict::from_check(
         literal.idle() == 0 && literal.busiest() < 1.2,
         format!("by the formula {spread}"),
         format!(

@@ -78,7 +78,7 @@ fn verdict(points: &[Point]) -> Verdict {
         eager.2,
         if is_calmer { "" } else { ": 10 % of queues as short as these is nothing, so it does not calm" }
     );
-    Verdict::of(
+    Verdict::from_check(
         paper.1 >= AS_FAST * best && hash.1 < AS_FAST * paper.1 && is_calmer,
         format!(
             "10 % is as fast as the best to within a fiftieth, and so is each of {range}{calmest}; {sides}"
@@ -112,10 +112,10 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let report = push(&machine, &mut policy, offered.workload()).map_err(failed)?;
         points.push((permille, report.speed_up(&base), report.migrations as f64 / report.completed as f64));
     }
-    let of = |permille: Option<u32>| {
+    let outcome = |permille: Option<u32>| {
         points.iter().find(|point| point.0 == permille).map_or((0.0, 0.0), |p| (p.1, p.2))
     };
-    let (paper, hash) = (of(Some(100)), of(None));
+    let (paper, hash) = (outcome(Some(100)), outcome(None));
     let best = points.iter().copied().reduce(|best, point| if point.1 > best.1 { point } else { best });
     let (best_at, best_speed, best_moves) =
         best.map_or((0.0, 0.0, 0.0), |best| (f64::from(best.0.unwrap_or(u32::MAX)) / 10.0, best.1, best.2));
@@ -134,7 +134,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     .value(Value::new("10 %, of the best", "", paper.0 / best_speed).band(0.9, 1.0))
     .value(Value::new("moves per job at 10 %", "", paper.1).band(0.01, 0.5))
     .value(Value::new("moves per job at the best", "", best_moves).band(0.01, 0.5))
-    .value(Value::new("moves at 500 %, of those at 0 %", "", of(Some(5000)).1 / of(Some(0)).1).band(0.3, 0.9999))
+    .value(Value::new("moves at 500 %, of those at 0 %", "", outcome(Some(5000)).1 / outcome(Some(0)).1).band(0.3, 0.9999))
     .value(Value::new("no threshold: the hash alone", "", hash.0).band(0.4, 1.0))
     .value(Value::new("minimum load, which keeps no order", "", minimum.speed_up(&base)).band(0.8, 1.7))
     .chart(speeds)

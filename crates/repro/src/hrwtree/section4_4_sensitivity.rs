@@ -54,8 +54,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             *value = run_scheme(context, name, &machine, &offered)?.speed_up(&base);
         }
         let bound = if queue == Machine::UNBOUNDED { String::from("any") } else { queue.to_string() };
-        let of = if elephant > 0 { ", elephant" } else { "" };
-        labels.push(format!("queue {bound}, demand {} %{of}", demand / 10));
+        let traffic = if elephant > 0 { ", elephant" } else { "" };
+        labels.push(format!("queue {bound}, demand {} %{traffic}", demand / 10));
         rows.push(row);
     }
     let column = |at: usize| rows.iter().map(move |row| row[at]).collect::<Vec<_>>();
@@ -71,7 +71,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
          pipeline a thread uses, and on elephants: no one of them is in the paper. With queues without a bound it is {:.2}",
         racing[0]
     );
-    let mut outcome = Outcome::new(Verdict::of(
+    let mut outcome = Outcome::new(Verdict::from_check(
         (least..=most).contains(&HEADLINE),
         format!("{HEADLINE} lies within what the setups give, {found}"),
         format!("{HEADLINE} is not reached: ours is {found}"),

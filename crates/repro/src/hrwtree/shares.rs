@@ -25,7 +25,7 @@ impl Shares {
     }
 
     /// Counts the flows of each thread with any policy, one batch at a time.
-    pub(super) fn of(policy: &mut dyn Placement, threads: usize, keys: u64, seed: u64) -> Self {
+    pub(super) fn count(policy: &mut dyn Placement, threads: usize, keys: u64, seed: u64) -> Self {
         let mut counts = vec![0; threads];
         let mut state = seed;
         let mut items = [WorkItem { digest: 0, bytes: 60 }; 64];

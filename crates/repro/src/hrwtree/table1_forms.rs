@@ -43,7 +43,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             .value(Value::new(format!("{name}: over conn+os"), "", report.speed_up(&base)).band(0.5, 4.0))
             .value(Value::new(format!("{name}: share of the bound"), "", report.share_of_bound()));
     }
-    outcome.verdict = Verdict::of(
+    outcome.verdict = Verdict::from_check(
         broken.is_empty(),
         "all forms keep the order of flows",
         format!(

@@ -28,7 +28,7 @@ fn verdict(losses: &[f64]) -> Verdict {
         unreachable!("there are four schemes on two captures")
     };
     let many_least = many_hashing.min(many_handing).min(many_bundles);
-    Verdict::of(
+    Verdict::from_check(
         (5.0..9.0).contains(&bundles) && hashing > bundles && many_least > 1.0,
         format!(
             "on Dominant bundles lose {bundles:.1} % and hashing {hashing:.1} %; on Many each loses {many_least:.1} % or more"
@@ -73,15 +73,15 @@ mod tests {
 
     #[test]
     fn losses_as_in_the_slides_would_agree() {
-        let of = |losses: [f64; 8]| verdict(&losses).word();
-        assert_eq!(of([12.0, 10.0, 7.0, 7.0, 5.0, 6.0, 4.0, 4.0]), "agrees");
+        let word = |losses: [f64; 8]| verdict(&losses).word();
+        assert_eq!(word([12.0, 10.0, 7.0, 7.0, 5.0, 6.0, 4.0, 4.0]), "agrees");
         assert_eq!(
-            of([6.0, 10.0, 7.0, 7.0, 5.0, 6.0, 4.0, 4.0]),
+            word([6.0, 10.0, 7.0, 7.0, 5.0, 6.0, 4.0, 4.0]),
             "differs",
             "hashing loses less than bundles"
         );
         assert_eq!(
-            of([12.0, 10.0, 7.0, 7.0, 5.0, 0.0, 4.0, 4.0]),
+            word([12.0, 10.0, 7.0, 7.0, 5.0, 0.0, 4.0, 4.0]),
             "differs",
             "handing over loses nothing on Many"
         );

@@ -39,7 +39,7 @@ fn verdict(ahead: &[Vec<&str>; 2], most: [f64; 2]) -> Verdict {
         words(0),
         words(1)
     );
-    Verdict::of(
+    Verdict::from_check(
         ahead.iter().any(|captures| captures.len() == 3),
         format!(
             "{found}; on Dominant the gain is close to the physical bound, since one connection's clocks are serial with any scheduler"
@@ -67,11 +67,11 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             reports.push(run_scheme(context, scheme, &machine, &offered)?);
             speeds.push(reports[reports.len() - 1].speed_up(&reports[0]));
         }
-        let of = |scheme: &str| speeds[place(scheme)];
+        let speed = |scheme: &str| speeds[place(scheme)];
         let bound = reports[0].cycles as f64 / reports[0].least_cycles as f64;
-        for (at, bundles) in [of("lfb-ns"), of("lfb")].into_iter().enumerate() {
+        for (at, bundles) in [speed("lfb-ns"), speed("lfb")].into_iter().enumerate() {
             most[at] = most[at].max((bundles - 1.0) * 100.0);
-            if bundles > of("ph").max(1.0) {
+            if bundles > speed("ph").max(1.0) {
                 ahead[at].push(name);
             }
         }
@@ -79,7 +79,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             Value::new(
                 format!("{name}: the better bundle over handing over and hashing"),
                 "",
-                of("lfb").max(of("lfb-ns")) / of("ph").max(1.0),
+                speed("lfb").max(speed("lfb-ns")) / speed("ph").max(1.0),
             )
             .within(Band::at_least(1.0))
             .checked_if(context.scale > Scale::Smoke),
@@ -89,8 +89,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             if *scheme == "flowpull" {
                 // Flowloom's scheme must not be slower than the best scheme of the slides by more
                 // than 2 %.
-                value = value
-                    .band(0.98 * of("ph").max(of("lfb")).max(of("lfb-ns")).max(of("fbs")).max(1.0), bound);
+                let best = ["ph", "lfb", "lfb-ns", "fbs"].map(speed).into_iter().fold(1.0, f64::max);
+                value = value.band(0.98 * best, bound);
             }
             values.push(value);
         }

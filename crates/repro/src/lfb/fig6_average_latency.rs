@@ -34,7 +34,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     };
     let (without, with) = (highest("lfb-ns"), highest("lfb"));
     let words = |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    let mut outcome = Outcome::new(Verdict::of(
+    let mut outcome = Outcome::new(Verdict::from_check(
         with.len() == 3,
         format!(
             "at {} % load, where bundles are stolen; where they wait for their worker, on {}. At low loads schemes hardly differ",

@@ -51,7 +51,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             .join(", ")
     };
     let claimed = as_claimed(&without).max(as_claimed(&with));
-    let mut outcome = Outcome::new(Verdict::of(
+    let mut outcome = Outcome::new(Verdict::from_check(
         claimed * 2 > LOADS.len(),
         format!("at {claimed} of {} loads", LOADS.len()),
         "a maximum is one packet's luck: which scheme has the highest depends on the load and on whether bundles are stolen",

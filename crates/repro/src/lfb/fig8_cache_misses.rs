@@ -60,7 +60,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     for (at, scheme) in schemes.iter().enumerate() {
         chart = chart.with(Series::bars(*scheme, misses.iter().map(|row| row[at])));
     }
-    let mut outcome = Outcome::new(Verdict::of(
+    let mut outcome = Outcome::new(Verdict::from_check(
         holds("lfb-ns") || holds("lfb"),
         format!("in order, in a model that counts flows, not lines, for {}: {found}", match (holds("lfb-ns"), holds("lfb")) {
             (true, true) => "both forms of the bundles",

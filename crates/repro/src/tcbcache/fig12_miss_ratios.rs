@@ -88,7 +88,7 @@ struct StepGains {
 }
 
 impl StepGains {
-    fn of(trace: &'static str, ours: &[f64], paper: [f64; 4]) -> Self {
+    fn new(trace: &'static str, ours: &[f64], paper: [f64; 4]) -> Self {
         let gains = |misses: &[f64]| [0, 1, 2].map(|step| (1.0 - misses[step + 1] / misses[step]) * 100.0);
         Self { trace, ours: gains(ours), paper: gains(&paper) }
     }
@@ -130,7 +130,7 @@ fn verdict(found: &[StepGains]) -> Verdict {
             format!("{}, where two hashes gain {hashes:.0} %, fewer ON lines {fewer:.1} % and migration {migration:.1} %", one.trace)
         })
         .collect();
-    Verdict::of(
+    Verdict::from_check(
         wrong.is_empty(),
         format!(
             "in order: Mod > 2-hash > no-migrate > spec on all, each by more than {LEAST_GAIN} %. {gains}"
@@ -160,7 +160,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let workload = model_s(context, sessions, 16.0, accesses)?;
         let runs = simulated(context, &workload)?;
         let ours = percents(&runs);
-        found.push(StepGains::of(name, &ours, paper));
+        found.push(StepGains::new(name, &ours, paper));
         for ((((step, _), ours), paper), model) in steps(context).iter().zip(&ours).zip(paper).zip(model) {
             let value = Value::new(format!("{step}, {name} (S, N = {sessions})"), "%", *ours);
             outcome = outcome.value(value.paper(paper).within(level(model, paper)));
@@ -222,7 +222,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             )
             .value(Value::new("FlowLRU of spec, NASA day", "", ours[4] / ours[3]).band(0.5, 0.9))
             .note(format!("NASA day: {}", workload.about));
-        found.push(StepGains::of(DAY, &ours, TRACES[1].2));
+        found.push(StepGains::new(DAY, &ours, TRACES[1].2));
         chart = chart.with(Series::bars("NASA day, ours", ours));
     } else {
         outcome = outcome.note("the real day is not in the data directory, so only the model was run");
@@ -239,10 +239,10 @@ mod tests {
 
     #[test]
     fn the_papers_own_ratios_agree_and_a_real_day_without_gain_does_not() {
-        let papers = || TRACES.map(|(name, _, paper, _)| StepGains::of(name, &paper, paper));
+        let papers = || TRACES.map(|(name, _, paper, _)| StepGains::new(name, &paper, paper));
         assert_eq!(verdict(&papers()).word(), "agrees", "{}", verdict(&papers()).text());
         assert!(verdict(&papers()).text().contains("migration 7 to 14 % here and 7 to 14 % in the paper"));
-        let day = StepGains::of(DAY, &[47.4, 21.41, 21.39, 21.39], TRACES[1].2);
+        let day = StepGains::new(DAY, &[47.4, 21.41, 21.39, 21.39], TRACES[1].2);
         let found: Vec<StepGains> = papers().into_iter().chain([day]).collect();
         assert_eq!(verdict(&found).word(), "differs");
         assert!(

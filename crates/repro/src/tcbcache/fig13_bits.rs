@@ -46,7 +46,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let draws = draws(context) * 3;
     for workload in &workloads {
         for (name, policy) in [("2-hash", Policy::Enru), ("spec", CacheSpec::PAPER.policy)] {
-            let of = |key_bits| {
+            let misses = |key_bits| {
                 let index = IndexFunction::H3 { key_bits, full_rank: false };
                 Ok::<f64, ItemError>(
                     misses(
@@ -58,10 +58,10 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                     .percent,
                 )
             };
-            let all = of(48)?;
+            let all = misses(48)?;
             let mut points = Vec::new();
             for bits in BITS {
-                points.push((f64::from(bits), of(bits)? / all));
+                points.push((f64::from(bits), misses(bits)? / all));
             }
             let (eight, sixteen) = (points[0].1, points[2].1);
             let short = workload.short;
@@ -86,7 +86,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             chart = chart.with(Series::line(format!("{name}, {short}"), points));
         }
     }
-    outcome.verdict = Verdict::of(
+    outcome.verdict = Verdict::from_check(
         agrees,
         "16 bits are as good as 48, and 8 collapse: they are of the port alone",
         "16 bits are not as good as 48, or 8 do not collapse",

@@ -84,7 +84,7 @@ fn verdict(found: &[RelativeMisses]) -> Verdict {
     } else {
         format!("spec does not miss least of the paper's policies on {}", behind.join("; on "))
     };
-    Verdict::of(
+    Verdict::from_check(
         is_alike && behind.is_empty(),
         format!("{first}; from the best of its three rivals to the worst it is {apart}"),
         format!(
@@ -120,46 +120,50 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         }
         let place = |name: &str| names.iter().position(|known| *known == name);
         let spec = place("spec").map_or(f64::NAN, |at| percents[at]);
-        let of = |name: &str| place(name).map_or(f64::NAN, |at| percents[at] / spec);
+        let relative = |name: &str| place(name).map_or(f64::NAN, |at| percents[at] / spec);
         let model = workload.is_model;
         found.push(RelativeMisses {
             trace: short,
-            rivals: ["RR", "Access", "TCB(16)"].map(of),
-            both_banks: of("LRU"),
+            rivals: ["RR", "Access", "TCB(16)"].map(relative),
+            both_banks: relative("LRU"),
         });
         outcome = outcome.values([
             Value::new(format!("spec, {short}"), "%", spec),
-            Value::new(format!("RR, {short}"), "", of("RR"))
+            Value::new(format!("RR, {short}"), "", relative("RR"))
                 .paper_above(1.0)
                 .band(1.0005, 1.08)
                 .checked_if(model),
-            Value::new(format!("Access, {short}"), "", of("Access"))
+            Value::new(format!("Access, {short}"), "", relative("Access"))
                 .paper_above(1.0)
                 .band(1.02, 1.2)
                 .checked_if(model),
-            Value::new(format!("Access above RR, {short}"), "", of("Access") / of("RR"))
+            Value::new(format!("Access above RR, {short}"), "", relative("Access") / relative("RR"))
                 .paper(1.0)
                 .band(1.0, 1.2)
                 .checked_if(model),
-            Value::new(format!("TCB(16), {short}"), "", of("TCB(16)"))
+            Value::new(format!("TCB(16), {short}"), "", relative("TCB(16)"))
                 .paper_above(1.0)
                 .band(1.08, 1.35)
                 .checked_if(model && long),
-            Value::new(format!("TCB(16) above Access, {short}"), "", of("TCB(16)") / of("Access"))
-                .paper(1.0)
-                .within(Band::at_least(1.0))
-                .checked_if(model && long),
-            Value::new(format!("FlowLRU, {short}"), "", of("FlowLRU")).band(0.5, 1.0),
-            Value::new(format!("FlowLRU, 8 bits of age, {short}"), "", of("FlowLRU, 8 bits of age"))
+            Value::new(
+                format!("TCB(16) above Access, {short}"),
+                "",
+                relative("TCB(16)") / relative("Access"),
+            )
+            .paper(1.0)
+            .within(Band::at_least(1.0))
+            .checked_if(model && long),
+            Value::new(format!("FlowLRU, {short}"), "", relative("FlowLRU")).band(0.5, 1.0),
+            Value::new(format!("FlowLRU, 8 bits of age, {short}"), "", relative("FlowLRU, 8 bits of age"))
                 .band(0.5, 1.0),
-            Value::new(format!("MIN, {short}"), "", of("MIN")).band(0.3, 1.0),
+            Value::new(format!("MIN, {short}"), "", relative("MIN")).band(0.3, 1.0),
         ]);
         let shown = ["RR", "Access", "TCB(16)", "FlowLRU", "FlowLRU, 8 bits of age", "MIN", "spec"];
         let rest = names.iter().zip(&percents).filter(|(name, _)| !shown.contains(name));
         outcome = outcome.values(rest.map(|(name, percent)| {
             let value = Value::new(format!("{name}, {short}"), "", percent / spec);
             // Policies that the paper does not have: none misses less than with the future known.
-            value.within(Band::at_least(of("MIN")))
+            value.within(Band::at_least(relative("MIN")))
         }));
         chart = chart.with(Series::bars(short, percents.iter().map(|percent| percent / spec)));
     }

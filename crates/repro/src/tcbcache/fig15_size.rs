@@ -32,7 +32,7 @@ fn verdict(found: &[(&str, f64, f64)]) -> Verdict {
         found.iter().map(|one| format!("{:.2} on {}", pick(one), one.0)).collect::<Vec<_>>().join(", ")
     };
     let (half, double) = (words(|one| one.1), words(|one| one.2));
-    Verdict::of(
+    Verdict::from_check(
         found.iter().all(|&(_, half, double)| half > 1.1 && (0.95..=1.05).contains(&double)),
         format!("64 KB miss as often as 32, {double}, and 16 KB much more, {half}"),
         format!(
@@ -64,10 +64,10 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                 let spec = CacheSpec { geometry, policy, ..CacheSpec::PAPER };
                 percents.push(misses(context, &workload.trace, spec, draws(context))?.percent);
             }
-            let of = |at: usize| percents[at] / percents[3];
+            let relative = |at: usize| percents[at] / percents[3];
             let model = workload.is_model && name == "spec";
             if name == "spec" {
-                found.push((short, of(2), of(4)));
+                found.push((short, relative(2), relative(4)));
             }
             // With short pauses, all sessions nearly fit into 64 KiB: how nearly depends on the
             // draw of the sessions.
@@ -80,19 +80,19 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                 _ => (0.6, 0.85),
             };
             outcome = outcome.values([
-                Value::new(format!("8 KB, {name}, {short}"), "", of(1))
+                Value::new(format!("8 KB, {name}, {short}"), "", relative(1))
                     .paper_above(1.0)
                     .band(1.5, 3.0)
                     .checked_if(model),
-                Value::new(format!("16 KB, {name}, {short}"), "", of(2))
+                Value::new(format!("16 KB, {name}, {short}"), "", relative(2))
                     .paper_above(1.0)
                     .band(1.2, 2.0)
                     .checked_if(model),
-                Value::new(format!("64 KB, {name}, {short}"), "", of(4))
+                Value::new(format!("64 KB, {name}, {short}"), "", relative(4))
                     .paper(1.0)
                     .band(band.0, band.1)
                     .checked_if(long),
-                Value::new(format!("128 KB, {name}, {short}"), "", of(5)),
+                Value::new(format!("128 KB, {name}, {short}"), "", relative(5)),
                 Value::new(format!("steps that do not get better, {name}, {short}"), "", {
                     percents.windows(2).filter(|pair| pair[1] > pair[0] * 1.001).count() as f64
                 })

@@ -37,7 +37,7 @@ fn verdict(found: &[(&str, f64, f64)]) -> Verdict {
         };
         found.iter().map(one).collect::<Vec<_>>().join("; ")
     };
-    Verdict::of(
+    Verdict::from_check(
         found.iter().all(|(_, four, _)| (four - 1.0).abs() <= ALIKE),
         format!("misses of spec with four ways over eight: {}", words(found)),
         format!("not on every trace. Misses of spec with four ways over eight: {}", words(found)),

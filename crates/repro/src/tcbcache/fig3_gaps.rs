@@ -99,7 +99,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         notes.push(String::from("the real day is not in the data directory"));
     }
     let verdict = match of_day {
-        Some((within_1_s, in_log)) => Verdict::of(
+        Some((within_1_s, in_log)) => Verdict::from_check(
             in_log > 50.0,
             format!(
                 "in shape: of gaps up to ten seconds {in_log:.0} % are none or one of the log's whole seconds, which are all that it \

@@ -91,7 +91,7 @@ fn verdict(found: &[(&str, [(&'static str, bool); 6])]) -> Verdict {
             not.push(format!("{claim} (not on {})", wrong.join(", ")));
         }
     }
-    Verdict::of(
+    Verdict::from_check(
         not.is_empty(),
         as_claimed.join("; "),
         format!(
@@ -116,15 +116,16 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         for (_, spec) in &schemes {
             percents.push(misses(context, &workload.trace, *spec, draws)?.median());
         }
-        let of = |name: &str| {
+        let misses = |name: &str| {
             let at = schemes.iter().position(|(known, _)| *known == name).unwrap_or(0);
             percents[at]
         };
         let model = workload.is_model;
         let short = workload.short;
-        let ratio = |a: &str, b: &str| Value::new(format!("{a} of {b}, {short}"), "", of(a) / of(b));
+        let ratio =
+            |a: &str, b: &str| Value::new(format!("{a} of {b}, {short}"), "", misses(a) / misses(b));
         outcome = outcome.values([
-            Value::new(format!("Mod, {short}"), "%", of("Mod")),
+            Value::new(format!("Mod, {short}"), "%", misses("Mod")),
             ratio("XOR", "Mod").band(0.97, 1.03).checked_if(model),
             ratio("PDisp", "Mod").band(0.97, 1.03).checked_if(model),
             ratio("PMod", "Mod").band(0.4, 0.8).checked_if(model),
@@ -135,8 +136,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             ratio("2-Universal", "1-Universal").band(1.0, 1.12).checked_if(model),
             ratio("4-Universal", "2-Universal").band(1.0, 1.1).checked_if(model),
         ]);
-        found.push((short, claims(of)));
-        let mod_percent = of("Mod");
+        found.push((short, claims(misses)));
+        let mod_percent = misses("Mod");
         chart = chart.with(Series::bars(short, percents.iter().map(|percent| percent / mod_percent)));
     }
     outcome.verdict = verdict(&found);
@@ -153,7 +154,7 @@ mod tests {
 
     #[test]
     fn misses_in_the_papers_order_would_agree() {
-        let of = |pdisp: f64| {
+        let displaced = |pdisp: f64| {
             move |name: &str| match name {
                 "Mod" | "XOR" => 1.0,
                 "PMod" => 0.9,
@@ -163,9 +164,9 @@ mod tests {
                 _ => 0.65,
             }
         };
-        let agrees = verdict(&[("one", claims(of(0.9)))]);
+        let agrees = verdict(&[("one", claims(displaced(0.9)))]);
         assert_eq!(agrees.word(), "agrees", "{}", agrees.text());
-        let differs = verdict(&[("one", claims(of(0.9))), ("two", claims(of(1.0)))]);
+        let differs = verdict(&[("one", claims(displaced(0.9))), ("two", claims(displaced(1.0)))]);
         assert_eq!(differs.word(), "differs");
         assert!(
             differs.text().contains("Not confirmed: PDisp is better than Mod (not on two)."),

@@ -150,21 +150,21 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             let shown = by_draw.iter().position(|one| one.total_cmp(&middle).is_eq()).unwrap_or(0);
             chart = chart.with(Series::line(*name, drawn[shown][at].1.density()));
         }
-        let of =
+        let load =
             |name: &str| deviations.iter().find(|(known, _)| *known == name).map_or(0.0, |(_, one)| *one);
-        let two_of_one = of("2-Universal") / of("1-Universal");
+        let two_of_one = load("2-Universal") / load("1-Universal");
         is_evener &= two_of_one < 1.0;
         outcome = outcome
             .value(
                 Value::new(format!("2-Universal of 1-Universal, {short}"), "", two_of_one).band(0.0, 0.9),
             )
             .value(
-                Value::new(format!("1-Universal of Mod, {short}"), "", of("1-Universal") / of("Mod"))
+                Value::new(format!("1-Universal of Mod, {short}"), "", load("1-Universal") / load("Mod"))
                     .band(0.0, 0.6),
             )
             .chart(chart);
     }
-    outcome.verdict = Verdict::of(
+    outcome.verdict = Verdict::from_check(
         is_evener,
         "two functions spread sessions more evenly than one where a session takes the emptier of its sets, but for draws that \
          lack rank over the bits that vary; each bank by itself is as even as a single function",

@@ -31,11 +31,11 @@ fn means(workload: &Workload) -> Vec<f64> {
 
 /// Returns the misses of a single Universal function, relative to those of Mod.
 fn left_by_hashing(context: &Context<'_>, trace: &Trace) -> Result<f64, ItemError> {
-    let of = |index| {
+    let means = |index| {
         let spec = CacheSpec { index, ..CacheSpec::BASELINE };
         Ok::<f64, ItemError>(misses(context, trace, spec, draws(context) * 3)?.median())
     };
-    Ok(of(IndexFunction::PAPER)? / of(IndexFunction::Modulo)?)
+    Ok(means(IndexFunction::PAPER)? / means(IndexFunction::Modulo)?)
 }
 
 /// Judges the misses of hashing relative to Mod, with ports as in Fig. 7 and with skewed ports.

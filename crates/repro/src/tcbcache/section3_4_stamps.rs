@@ -45,7 +45,7 @@ fn verdict(found: &[StampMisses]) -> Verdict {
          misses; those of 24 wrap 256 times less often, so {worst:.2} % more at most",
         sixteen.join(", ")
     );
-    Verdict::of(worst > 1.0 && auxiliary < 50.0, text.clone(), text)
+    Verdict::from_check(worst > 1.0 && auxiliary < 50.0, text.clone(), text)
 }
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
@@ -60,13 +60,13 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     for workload in &workloads {
         let short = workload.short;
         let draws = draws(context);
-        let of = |trace: &Trace, bits| {
+        let stamped_misses = |trace: &Trace, bits| {
             misses(context, trace, CacheSpec::PAPER.with_policy(stamped(context, bits)), draws)
         };
-        let unbounded = of(&workload.trace, 32)?.percent;
+        let unbounded = stamped_misses(&workload.trace, 32)?.percent;
         let mut points = Vec::new();
         for bits in BITS {
-            points.push((f64::from(bits), of(&workload.trace, bits)?.percent / unbounded));
+            points.push((f64::from(bits), stamped_misses(&workload.trace, bits)?.percent / unbounded));
         }
         let at = |bits: u32| {
             points.iter().find(|(b, _)| (*b - f64::from(bits)).abs() < 0.5).map_or(0.0, |p| p.1)

@@ -127,7 +127,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         "{lacking} of {draws} draws have a bank whose sets are not all told apart by the bits that vary, the last octet and the \
          two lowest of the port: they make the tail. Full rank over all 16 bits does not spare it. The others lie within 2.5 %"
     );
-    outcome.verdict = Verdict::of(
+    outcome.verdict = Verdict::from_check(
         widest.1 <= 2.5,
         format!("for the speculative policy. {tail}"),
         format!("the speculative policy's draws lie within {:.1} % on {}. {tail}", widest.1, widest.0),

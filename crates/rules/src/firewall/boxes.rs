@@ -138,9 +138,9 @@ mod tests {
     #[test]
     fn a_long_list_is_indexed_and_the_short_one_beside_it_is_asked() {
         let mut conditions = Conditions::default();
-        let hosts = Ranges::of((0..5000_u128).map(|host| (2 * host, 2 * host)));
+        let hosts = Ranges::new((0..5000_u128).map(|host| (2 * host, 2 * host)));
         conditions.ask_address(false, false, &hosts);
-        conditions.ask_port(true, &Ranges::of([(80, 80), (443, 443)]));
+        conditions.ask_port(true, &Ranges::new([(80, 80), (443, 443)]));
         let boxes = boxes_of(&conditions, Rule::ANY);
         assert!(boxes.are_larger && boxes.rules.len() == 5000);
         conditions.source = None;

@@ -40,7 +40,7 @@ impl Policy {
         }
         let mut findings = Findings::default();
         let conditions: Vec<_> = self.entries().map(|entry| entry.conditions).collect();
-        let Ok(names) = Names::of(conditions.iter().map(|conditions| &**conditions)) else {
+        let Ok(names) = Names::collect(conditions.iter().map(|conditions| &**conditions)) else {
             findings.undecided = self.len() as u32;
             return findings;
         };

@@ -79,7 +79,7 @@ impl Default for Conditions {
     }
 }
 
-fn both(a: &mut Option<Ranges>, b: Option<&Ranges>) {
+fn intersect(a: &mut Option<Ranges>, b: Option<&Ranges>) {
     match (&*a, b) {
         (_, None) => {}
         (None, Some(b)) => *a = Some(b.clone()),
@@ -90,20 +90,20 @@ fn both(a: &mut Option<Ranges>, b: Option<&Ranges>) {
 impl Conditions {
     /// Adds the condition that the protocol is one of these.
     pub fn ask_protocol(&mut self, protocols: &Ranges) {
-        both(&mut self.protocols, Some(protocols));
+        intersect(&mut self.protocols, Some(protocols));
     }
 
     /// Adds the condition that the sender, or the receiver, is one of these addresses of a family.
     pub fn ask_address(&mut self, is_destination: bool, is_v6: bool, addresses: &Ranges) {
         self.families = self.families.and(if is_v6 { Families::V6 } else { Families::V4 });
         let field = if is_destination { &mut self.destination } else { &mut self.source };
-        both(field, Some(addresses));
+        intersect(field, Some(addresses));
     }
 
     /// Adds the condition that the sender's port, or the receiver's, is one of these.
     pub fn ask_port(&mut self, is_destination: bool, ports: &Ranges) {
         let field = if is_destination { &mut self.destination_ports } else { &mut self.source_ports };
-        both(field, Some(ports));
+        intersect(field, Some(ports));
     }
 
     /// Adds another condition. A condition that exists already is not added twice.
@@ -143,11 +143,11 @@ impl Conditions {
         let mut all = self.clone();
         all.reads_later |= other.reads_later;
         all.families = all.families.and(other.families);
-        both(&mut all.source, other.source.as_ref());
-        both(&mut all.destination, other.destination.as_ref());
-        both(&mut all.protocols, other.protocols.as_ref());
-        both(&mut all.source_ports, other.source_ports.as_ref());
-        both(&mut all.destination_ports, other.destination_ports.as_ref());
+        intersect(&mut all.source, other.source.as_ref());
+        intersect(&mut all.destination, other.destination.as_ref());
+        intersect(&mut all.protocols, other.protocols.as_ref());
+        intersect(&mut all.source_ports, other.source_ports.as_ref());
+        intersect(&mut all.destination_ports, other.destination_ports.as_ref());
         for test in &other.tests {
             all.ask(test.clone());
         }
@@ -255,7 +255,7 @@ fn addresses_text(addresses: &Ranges, is_v6: bool) -> String {
     let bits = if is_v6 { 128 } else { 32 };
     let mut parts = Vec::new();
     for &(low, high) in addresses.as_slice().iter().take(SHOWN) {
-        let prefixes = Ranges::of([(low, high)]).prefixes(bits);
+        let prefixes = Ranges::new([(low, high)]).prefixes(bits);
         parts.push(match prefixes[..] {
             [(address, length)] if length == bits => address_text(address, is_v6),
             [(address, length)] => alloc::format!("{}/{length}", address_text(address, is_v6)),

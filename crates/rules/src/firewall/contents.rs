@@ -88,7 +88,7 @@ impl Contents {
     /// Returns `None` if iptables refuses it, or it shifts by more than 31 bits.
     #[must_use]
     pub fn of_words(expression: &str) -> Option<Self> {
-        let tests: Vec<WordTest> = expression.split("&&").map(WordTest::of).collect::<Option<_>>()?;
+        let tests: Vec<WordTest> = expression.split("&&").map(WordTest::parse).collect::<Option<_>>()?;
         (tests.len() <= LISTED_MAX).then_some(Self { asked: Asked::Words(tests), is_of_datagram: false })
     }
 
@@ -113,7 +113,7 @@ impl Contents {
     /// Reads bits and values as they are shown, such as `@th,16,16 0x35`.
     #[must_use]
     pub fn of_shown_bits(text: &str) -> Option<Self> {
-        Some(Self { asked: Asked::Bits(PayloadBits::of(text)?), is_of_datagram: false })
+        Some(Self { asked: Asked::Bits(PayloadBits::parse(text)?), is_of_datagram: false })
     }
 
     /// Returns the expression of nft that holds, or does not, for bits; `None` for other contents.
@@ -180,7 +180,7 @@ impl Contents {
 }
 
 impl WordTest {
-    fn of(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let (location, values) = text.split_once('=')?;
         let (at, mut rest) = number(location)?;
         let mut steps = Vec::new();
@@ -385,16 +385,16 @@ mod tests {
 
     #[test]
     fn a_text_lies_between_two_offsets() {
-        let of = |from, to| Contents::of_text(vec![0, 53, 0], [from, to], false).unwrap();
+        let contents = |from, to| Contents::of_text(vec![0, 53, 0], [from, to], false).unwrap();
         for (contents, truth) in [
-            (of(0, 65_535), Truth::Yes),
-            (of(22, 25), Truth::Yes),
-            (of(23, 65_535), Truth::No),
-            (of(0, 24), Truth::No),
+            (contents(0, 65_535), Truth::Yes),
+            (contents(22, 25), Truth::Yes),
+            (contents(23, 65_535), Truth::No),
+            (contents(0, 24), Truth::No),
         ] {
             assert_eq!(holds(&contents, 28), truth, "{contents}");
         }
-        assert_eq!(holds(&of(0, 65_535), 24), Truth::Maybe, "the capture ends");
+        assert_eq!(holds(&contents(0, 65_535), 24), Truth::Maybe, "the capture ends");
         assert_eq!(Contents::of_text(Vec::new(), [0, 9], false), None);
         assert_eq!(of_hexadecimal("a|00 35|b"), Some(vec![b'a', 0, 0x35, b'b']));
         assert_eq!((of_hexadecimal("a|0|"), of_hexadecimal("|00")), (None, None));

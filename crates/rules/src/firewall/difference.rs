@@ -102,7 +102,7 @@ impl Witness {
         packet
     }
 
-    fn of(region: &Region, names: &Names, variables: &Variables) -> Self {
+    fn in_region(region: &Region, names: &Names, variables: &Variables) -> Self {
         let low = |field: usize| region.intervals[field].0;
         // An arbitrary address is less readable than a host's: choose the first one that is not the
         // network's.
@@ -335,7 +335,7 @@ impl Policy {
         }
         let conditions: Vec<_> =
             policies.iter().flat_map(|policy| policy.entries()).map(|entry| entry.conditions).collect();
-        let Ok(names) = Names::of(conditions.iter().map(|conditions| &**conditions)) else {
+        let Ok(names) = Names::collect(conditions.iter().map(|conditions| &**conditions)) else {
             comparison.is_undecided = true;
             return comparison;
         };
@@ -378,7 +378,7 @@ impl Policy {
             }
             seen.push([first, second]);
             let id = |side: usize, entry: usize| boxes[side].get(entry).copied().flatten();
-            let mut witness = Witness::of(&way.region, &names, &variables);
+            let mut witness = Witness::in_region(&way.region, &names, &variables);
             // Packets come with one more than they have at the hook forward.
             let is_forwarded = policies.iter().any(|p| p.hooks().iter().any(|hook| hook.name == "forward"));
             let ttl = &mut witness.numbers[HeaderField::Ttl as usize];

@@ -503,17 +503,17 @@ pub(crate) fn conditions_of(rule: &Rule) -> Conditions {
         conditions.families = if is_v6 { Families::V6 } else { Families::V4 };
         for (is_destination, (length, low, high)) in [false, true].into_iter().zip(sides) {
             if length > 0 {
-                conditions.ask_address(is_destination, is_v6, &Ranges::of([(low, high)]));
+                conditions.ask_address(is_destination, is_v6, &Ranges::new([(low, high)]));
             }
         }
     }
     if rule.protocol != ProtocolMatch::ANY {
         let values = (0..=255_u8).filter(|&value| rule.protocol.contains(value)).map(u128::from);
-        conditions.ask_protocol(&Ranges::of(values.map(|value| (value, value))));
+        conditions.ask_protocol(&Ranges::new(values.map(|value| (value, value))));
     }
     for (is_destination, ports) in [(false, rule.source_ports), (true, rule.destination_ports)] {
         if ports != PortRange::ANY {
-            let range = Ranges::of([(u128::from(ports.low()), u128::from(ports.high()))]);
+            let range = Ranges::new([(u128::from(ports.low()), u128::from(ports.high()))]);
             conditions.ask_port(is_destination, &range);
         }
     }

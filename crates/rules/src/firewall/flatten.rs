@@ -424,7 +424,7 @@ impl Flattening<'_> {
         if !left.is_empty() {
             conditions.ask(Test::new(TestKind::AnyOf(left), true));
         }
-        let of = |write: &Write| Written::new(write.clone(), conditions.clone());
-        self.writes.extend(writes.iter().map(of));
+        let written = |write: &Write| Written::new(write.clone(), conditions.clone());
+        self.writes.extend(writes.iter().map(written));
     }
 }

@@ -58,7 +58,7 @@ impl Policy {
         let mut keep = alloc::vec![true; entries.len()];
         let mut why = alloc::vec![LeftOut::Unreached; entries.len()];
         let mut undecided = 0;
-        if let Ok(names) = Names::of(entries.iter().map(|entry| &*entry.conditions)) {
+        if let Ok(names) = Names::collect(entries.iter().map(|entry| &*entry.conditions)) {
             let mut cutting = Cutting::new(self, &names, &mut Variables::default(), steps_max);
             let left = cutting.left(|_| ());
             let mut steps = steps_max;

@@ -20,9 +20,9 @@ const BUCKETS_MAX: usize = 256;
 type Hull = [(u128, u128); FIELDS.len()];
 
 fn hull(regions: &[Region]) -> Option<Hull> {
-    let of = |region: &Region| FIELDS.map(|field| region.intervals[field]);
+    let intervals = |region: &Region| FIELDS.map(|field| region.intervals[field]);
     let (first, rest) = regions.split_first()?;
-    Some(rest.iter().map(of).fold(of(first), |all, one| {
+    Some(rest.iter().map(intervals).fold(intervals(first), |all, one| {
         core::array::from_fn(|field| (all[field].0.min(one[field].0), all[field].1.max(one[field].1)))
     }))
 }

@@ -31,7 +31,7 @@ impl PayloadBits {
     }
 
     /// Reads what [`Display`](fmt::Display) shows.
-    pub(super) fn of(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let (place, values) = text.split_once(' ')?;
         let mut place = place.split(',');
         let is_transport = match place.next()? {
@@ -46,7 +46,7 @@ impl PayloadBits {
             number(low).zip(number(high)).filter(|(low, high)| low <= high)
         };
         let values = values.trim_matches(['{', '}', ' ']).split(',').map(range);
-        let values = Ranges::of(values.collect::<Option<Vec<_>>>()?);
+        let values = Ranges::new(values.collect::<Option<Vec<_>>>()?);
         if place.next().is_some() { None } else { Self::new(is_transport, at, count, values) }
     }
 
@@ -110,13 +110,13 @@ mod tests {
         ] {
             let bits = PayloadBits::new(is_transport, at, count, Ranges::exact(value)).unwrap();
             assert_eq!(bits.holds(packet), truth, "{bits}");
-            assert_eq!(PayloadBits::of(&alloc::format!("{bits}")), Some(bits));
+            assert_eq!(PayloadBits::parse(&alloc::format!("{bits}")), Some(bits));
         }
-        let several = PayloadBits::new(false, 72, 8, Ranges::of([(6, 6), (17, 20)])).unwrap();
+        let several = PayloadBits::new(false, 72, 8, Ranges::new([(6, 6), (17, 20)])).unwrap();
         assert_eq!(alloc::format!("{several}"), "@nh,72,8 { 0x6, 0x11-0x14 }");
-        assert_eq!(PayloadBits::of("@nh,72,8 { 0x6, 0x11-0x14 }"), Some(several));
+        assert_eq!(PayloadBits::parse("@nh,72,8 { 0x6, 0x11-0x14 }"), Some(several));
         for wrong in ["@ll,0,8 0x1", "@nh,0 0x1", "@nh,0,0 0x1", "@nh,4,128 0x1", "@nh,0,8 1", "@nh,0,8"] {
-            assert_eq!(PayloadBits::of(wrong), None, "{wrong}");
+            assert_eq!(PayloadBits::parse(wrong), None, "{wrong}");
         }
     }
 }

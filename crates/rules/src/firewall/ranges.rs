@@ -12,7 +12,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 ///
 /// ```
 /// use flowloom_rules::firewall::Ranges;
-/// let ports = Ranges::of([(80, 81), (443, 443), (82, 90)]);
+/// let ports = Ranges::new([(80, 81), (443, 443), (82, 90)]);
 /// assert_eq!(ports.as_slice(), [(80, 90), (443, 443)]);
 /// assert!(ports.contains(85) && !ports.complement(65_535).contains(85));
 /// ```
@@ -22,7 +22,7 @@ pub struct Ranges(Vec<(u128, u128)>);
 impl Ranges {
     /// Returns the set of these ranges, which include both ends. A reversed range is empty.
     #[must_use]
-    pub fn of(ranges: impl IntoIterator<Item = (u128, u128)>) -> Self {
+    pub fn new(ranges: impl IntoIterator<Item = (u128, u128)>) -> Self {
         let mut all: Vec<(u128, u128)> = ranges.into_iter().filter(|(low, high)| low <= high).collect();
         all.sort_unstable();
         let mut merged: Vec<(u128, u128)> = Vec::with_capacity(all.len());
@@ -94,7 +94,7 @@ impl Ranges {
     /// Returns the numbers in either.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
-        Self::of(self.0.iter().chain(&other.0).copied())
+        Self::new(self.0.iter().chain(&other.0).copied())
     }
 
     /// Returns the numbers from 0 to `max` that are not in the set.
@@ -111,7 +111,7 @@ impl Ranges {
         if let Some(from) = next.filter(|&from| from <= max) {
             gaps.push((from, max));
         }
-        Self::of(gaps)
+        Self::new(gaps)
     }
 
     /// Returns whether the set contains every number of `other`.
@@ -176,7 +176,7 @@ impl Ranges {
             let low = set.fold(value, |low, (_, bit)| low | 1 << bit);
             (low, low | span)
         };
-        Some(Self::of((0..1_usize << free.len()).map(each)))
+        Some(Self::new((0..1_usize << free.len()).map(each)))
     }
 }
 
@@ -202,7 +202,7 @@ mod tests {
                 let ranges: Vec<(u128, u128)> = (0..count)
                     .map(|_| (u128::from(random.below(16)), u128::from(random.below(16))))
                     .collect();
-                Ranges::of(ranges)
+                Ranges::new(ranges)
             };
             let (a, b) = (draw(), draw());
             for value in 0..16 {
@@ -224,7 +224,7 @@ mod tests {
         assert!(all.complement(u128::MAX).is_empty());
         assert_eq!(Ranges::exact(u128::MAX).complement(u128::MAX).as_slice(), [(0, u128::MAX - 1)]);
         assert_eq!(Ranges::exact(u128::MAX).prefixes(128), [(u128::MAX, 128)]);
-        assert_eq!(Ranges::of([(1, u128::MAX)]).prefixes(128).len(), 128);
+        assert_eq!(Ranges::new([(1, u128::MAX)]).prefixes(128).len(), 128);
     }
 
     #[test]

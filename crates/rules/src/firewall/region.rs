@@ -239,7 +239,7 @@ pub(super) struct Names {
 
 impl Names {
     /// Returns the names in conditions; `None` if there are too many to distinguish.
-    pub(super) fn of<'a>(all: impl Iterator<Item = &'a Conditions>) -> Result<Self, TooMuch> {
+    pub(super) fn collect<'a>(all: impl Iterator<Item = &'a Conditions>) -> Result<Self, TooMuch> {
         let mut names: Vec<String> = Vec::from([String::from("other")]);
         let mut add = |pattern: &InterfacePattern| {
             let mut name = pattern.name.clone();
@@ -304,7 +304,7 @@ impl Variables {
 
     /// Returns the variable of a text. The same text in two rules gives two variables, because a
     /// limit counts separately for each rule.
-    fn of(&mut self, text: String) -> u32 {
+    fn number(&mut self, text: String) -> u32 {
         let count = self.counts.entry(text.clone()).or_default();
         *count += 1;
         let next = self.numbers.len() as u32;
@@ -344,20 +344,20 @@ pub(super) fn regions(
     ];
     for (field, set) in fields {
         if let Some(set) = set {
-            pieces = each(pieces, set, field)?;
+            pieces = cut_each(pieces, set, field)?;
         }
     }
     if conditions.names_ports() {
         pieces = with_ports(pieces, conditions.reads_later)?;
     }
     for test in &conditions.tests {
-        pieces = asked(pieces, test, conditions.reads_later, names, variables)?;
+        pieces = restrict_tests(pieces, test, conditions.reads_later, names, variables)?;
     }
     Ok(pieces)
 }
 
 /// Returns the parts of pieces in which a field is in a set.
-fn each(pieces: Vec<Region>, set: &Ranges, field: usize) -> Result<Vec<Region>, TooMuch> {
+fn cut_each(pieces: Vec<Region>, set: &Ranges, field: usize) -> Result<Vec<Region>, TooMuch> {
     let mut parts = Vec::new();
     for piece in pieces {
         let (low, high) = piece.intervals[field];
@@ -377,8 +377,8 @@ fn each(pieces: Vec<Region>, set: &Ranges, field: usize) -> Result<Vec<Region>, 
 }
 
 fn with_ports(pieces: Vec<Region>, reads_later: bool) -> Result<Vec<Region>, TooMuch> {
-    let set = Ranges::of(WITH_PORTS.map(|protocol| (u128::from(protocol), u128::from(protocol))));
-    Ok(not_later(each(pieces, &set, PROTOCOL)?, reads_later))
+    let set = Ranges::new(WITH_PORTS.map(|protocol| (u128::from(protocol), u128::from(protocol))));
+    Ok(not_later(cut_each(pieces, &set, PROTOCOL)?, reads_later))
 }
 
 /// Returns the parts of pieces that have a transport header, or whose payload is read for one.
@@ -394,7 +394,7 @@ fn not_later(mut pieces: Vec<Region>, reads_later: bool) -> Vec<Region> {
 }
 
 /// Returns the parts of pieces for which a test holds.
-fn asked(
+fn restrict_tests(
     mut pieces: Vec<Region>,
     test: &Test,
     reads_later: bool,
@@ -412,11 +412,11 @@ fn asked(
     };
     let ranges = |pieces: Vec<Region>, field: usize, ranges: &Ranges| {
         let ranges = if not { ranges.complement(MAX[field]) } else { ranges.clone() };
-        each(pieces, &ranges, field)
+        cut_each(pieces, &ranges, field)
     };
     match &test.kind {
         TestKind::TcpFlags { mask, value } => {
-            let pieces = not_later(each(pieces, &Ranges::exact(6), PROTOCOL)?);
+            let pieces = not_later(cut_each(pieces, &Ranges::exact(6), PROTOCOL)?);
             Ok(with_flags(pieces, |flags| (flags & mask == *value) != not))
         }
         TestKind::Column(column) => {
@@ -428,21 +428,21 @@ fn asked(
                 return Err(TooMuch);
             }
             let mut parts = Vec::new();
-            let flags = not_later(each(pieces.clone(), &Ranges::exact(6), PROTOCOL)?);
+            let flags = not_later(cut_each(pieces.clone(), &Ranges::exact(6), PROTOCOL)?);
             parts.extend(with_flags(flags, |flags| {
                 (u16::from_be_bytes([flags, 0]) ^ column.value) & column.mask == 0
             }));
             let codes = Ranges::under_mask(u128::from(column.value), u128::from(column.mask), 16, 1 << 12);
             let codes = codes.ok_or(TooMuch)?;
             for protocol in [1, 58] {
-                let icmp = not_later(each(pieces.clone(), &Ranges::exact(protocol), PROTOCOL)?);
-                parts.extend(each(icmp, &codes, ICMP)?);
+                let icmp = not_later(cut_each(pieces.clone(), &Ranges::exact(protocol), PROTOCOL)?);
+                parts.extend(cut_each(icmp, &codes, ICMP)?);
             }
             Ok(parts)
         }
         TestKind::Icmp { is_v6, codes } => {
             let protocol = Ranges::exact(if *is_v6 { 58 } else { 1 });
-            ranges(not_later(each(pieces, &protocol, PROTOCOL)?), ICMP, codes)
+            ranges(not_later(cut_each(pieces, &protocol, PROTOCOL)?), ICMP, codes)
         }
         TestKind::Fragment(parts) => set(pieces, FRAGMENT, u128::from(*parts)),
         TestKind::State(states) => set(pieces, STATE, u128::from(*states)),
@@ -463,10 +463,10 @@ fn asked(
             let pieces = with_ports(pieces, reads_later)?;
             if not {
                 let outside = ports.complement(65_535);
-                return each(each(pieces, &outside, SOURCE_PORT)?, &outside, DESTINATION_PORT);
+                return cut_each(cut_each(pieces, &outside, SOURCE_PORT)?, &outside, DESTINATION_PORT);
             }
-            let mut parts = each(pieces.clone(), ports, SOURCE_PORT)?;
-            parts.extend(each(pieces, ports, DESTINATION_PORT)?);
+            let mut parts = cut_each(pieces.clone(), ports, SOURCE_PORT)?;
+            parts.extend(cut_each(pieces, ports, DESTINATION_PORT)?);
             Ok(parts)
         }
         TestKind::AnyOf(all) => {
@@ -496,7 +496,7 @@ fn asked(
         | TestKind::Mark { .. }
         | TestKind::Unknowable(_) => {
             let kind = Test::from(test.kind.clone());
-            let variable = variables.of(alloc::format!("{kind}"));
+            let variable = variables.number(alloc::format!("{kind}"));
             for piece in &mut pieces {
                 piece.variables.push((variable, !not));
                 piece.variables.sort_unstable();

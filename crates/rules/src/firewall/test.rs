@@ -60,7 +60,7 @@ impl HeaderField {
     }
 
     /// Returns its value in a packet, if known.
-    fn of(self, packet: &Packet<'_>) -> Option<u128> {
+    fn value(self, packet: &Packet<'_>) -> Option<u128> {
         match self {
             Self::Vlan => packet.vlan.map(u128::from),
             Self::Dscp => packet.dscp.map(u128::from),
@@ -278,7 +278,7 @@ impl Test {
             TestKind::Input(patterns) => named(packet.input, patterns),
             TestKind::Output(patterns) => named(packet.output, patterns),
             TestKind::Number(HeaderField::NextHeader, _) if packet.tuple.source.is_ipv4() => return None,
-            TestKind::Number(field, ranges) => known(field.of(packet), ranges),
+            TestKind::Number(field, ranges) => known(field.value(packet), ranges),
             TestKind::SourceMac { value, mask } => packet.source_mac.map_or(Truth::Maybe, |mac| {
                 let mac = mac.iter().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
                 ((mac ^ value) & mask == 0).into()

@@ -281,7 +281,7 @@ fn applied(value: &WrittenValue, test: &Test) -> After {
     // What the bits that remain must have been, for each value.
     let all = values.as_slice().iter().flat_map(|&(low, high)| low..=high);
     let asked = all.map(|value| (value ^ flip) & mask).filter(|asked| asked & !keep == 0);
-    let asked = Ranges::of(asked.map(|asked| (asked, asked)));
+    let asked = Ranges::new(asked.map(|asked| (asked, asked)));
     let kind = match &test.kind {
         _ if asked.is_empty() => return After::Holds(is_negated),
         TestKind::Mark { is_connection, .. } => {
@@ -290,7 +290,7 @@ fn applied(value: &WrittenValue, test: &Test) -> After {
         }
         TestKind::Number(field, _) => {
             let values = (0..=field.max()).filter(|value| asked.contains(value & keep));
-            TestKind::Number(*field, Ranges::of(values.take(256).map(|value| (value, value))))
+            TestKind::Number(*field, Ranges::new(values.take(256).map(|value| (value, value))))
         }
         _ => return After::Asks(test.clone()),
     };

@@ -155,7 +155,7 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
         let kind = LoadErrorKind::TooMuch { what: "rules", limit: options.limits.rules_max };
         return Err(error(text, 0, kind).into());
     }
-    if let Some(errors) = LoadErrors::of(errors) {
+    if let Some(errors) = LoadErrors::from_list(errors) {
         return Err(errors);
     }
     let line = text[..start].matches('\n').count() + 1;
@@ -209,7 +209,7 @@ fn number(object: &Json, key: &str) -> Option<i64> {
 }
 
 fn address(text: &str, is_v6: bool) -> Result<Ranges, String> {
-    ipset::addresses(text, is_v6).map(|range| Ranges::of([range])).ok_or_else(|| {
+    ipset::addresses(text, is_v6).map(|range| Ranges::new([range])).ok_or_else(|| {
         format!("'{text}' is not a prefix such as {}", if is_v6 { "2001:db8::/32" } else { "192.0.2.0/24" })
     })
 }
@@ -228,7 +228,7 @@ fn ask_ports(
         let Ok(kind) = u8::try_from(from) else { return Ok(()) };
         let kind = u128::from(kind) << 8;
         let codes = u8::try_from(to).map_or_else(
-            |_| Ranges::of([(kind, kind | 0xff)]),
+            |_| Ranges::new([(kind, kind | 0xff)]),
             |code| Ranges::exact(kind | u128::from(code)),
         );
         conditions.ask(TestKind::Icmp { is_v6: protocol == 58, codes });
@@ -241,7 +241,7 @@ fn ask_ports(
         // All ports: later fragments match too, as in the service.
         (Ok(0), Ok(u16::MAX)) => Ok(()),
         (Ok(low), Ok(high)) if low <= high => {
-            conditions.ask_port(true, &Ranges::of([(u128::from(low), u128::from(high))]));
+            conditions.ask_port(true, &Ranges::new([(u128::from(low), u128::from(high))]));
             Ok(())
         }
         _ => Err(format!("ports {from} to {to} are not a range from 0 to 65535")),

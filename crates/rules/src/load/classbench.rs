@@ -100,7 +100,7 @@ fn located(text: &str, limits: LoadLimits, errors_max: usize) -> (Vec<Located>, 
 /// ```
 pub fn load(text: &str, limits: LoadLimits) -> Result<Policy, LoadErrors> {
     let (located, errors) = located(text, limits, usize::MAX);
-    if let Some(errors) = LoadErrors::of(errors) {
+    if let Some(errors) = LoadErrors::from_list(errors) {
         return Err(errors);
     }
     Policy::plain(located)
@@ -213,7 +213,7 @@ fn ports(cursor: &mut Cursor<'_>) -> Result<PortRange, LoadError> {
 mod tests {
     use super::*;
 
-    fn one(line: &str) -> Result<Rule, LoadError> {
+    fn parse_line(line: &str) -> Result<Rule, LoadError> {
         parse(line, LoadLimits::default()).map(|rules| rules[0])
     }
 
@@ -226,12 +226,12 @@ mod tests {
             "10.0.0.0/8  0.0.0.0/0  0 : 65535 \t 80 : 80  6/255   \r",
         ];
         for line in lines {
-            let rule = one(line).unwrap();
+            let rule = parse_line(line).unwrap();
             assert_eq!(rule.to_string(), "10.0.0.0/8 0.0.0.0/0 0 : 65535 80 : 80 0x06/0xff", "{line}");
         }
-        assert_eq!(one(lines[0]).unwrap().flags, Some(FlagsColumn { value: 0, mask: 0x200 }));
-        assert_eq!(one(lines[1]).unwrap().flags, None);
-        let six = one("@2001:db8::7/32\t::/0\t0 : 65535\t53 : 53\t0x11/0xFF").unwrap();
+        assert_eq!(parse_line(lines[0]).unwrap().flags, Some(FlagsColumn { value: 0, mask: 0x200 }));
+        assert_eq!(parse_line(lines[1]).unwrap().flags, None);
+        let six = parse_line("@2001:db8::7/32\t::/0\t0 : 65535\t53 : 53\t0x11/0xFF").unwrap();
         assert_eq!(six.to_string(), "2001:db8::/32 ::/0 0 : 65535 53 : 53 0x11/0xff");
         assert!(parse("# nothing\n\n  \n", LoadLimits::default()).unwrap().is_empty());
         let located =
@@ -267,7 +267,12 @@ mod tests {
             ("@1.2.3.4/8 ::/8 0 : 1", 12),
             ("@ä", 2),
         ] {
-            assert_eq!(one(line).unwrap_err().column, column, "{line}: {}", one(line).unwrap_err());
+            assert_eq!(
+                parse_line(line).unwrap_err().column,
+                column,
+                "{line}: {}",
+                parse_line(line).unwrap_err()
+            );
         }
     }
 

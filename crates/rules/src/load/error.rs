@@ -143,7 +143,7 @@ const KEPT: usize = 50;
 
 impl LoadErrors {
     /// Returns the errors, sorted by position; `None` if there are none.
-    pub(crate) fn of(mut errors: Vec<LoadError>) -> Option<Self> {
+    pub(crate) fn from_list(mut errors: Vec<LoadError>) -> Option<Self> {
         errors.sort_by_key(|error| (error.line, error.column));
         errors.dedup();
         let more = errors.len().saturating_sub(KEPT);

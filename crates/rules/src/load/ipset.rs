@@ -94,7 +94,7 @@ pub fn parse(text: &str, limits: LoadLimits) -> Result<Sets, LoadErrors> {
             errors.push(error);
         }
     }
-    match LoadErrors::of(errors) {
+    match LoadErrors::from_list(errors) {
         Some(errors) => Err(errors),
         None => Ok(sets),
     }
@@ -276,7 +276,7 @@ impl Set {
     /// Returns the addresses of a set of addresses. Of networks, the longest prefix decides.
     fn merged(&self, all: u128) -> Ranges {
         if self.addresses.iter().all(|(_, is_out)| !is_out) {
-            return Ranges::of(self.addresses.iter().map(|(range, _)| *range));
+            return Ranges::new(self.addresses.iter().map(|(range, _)| *range));
         }
         // A network that is added again replaces the first one, as with `ipset restore -exist`.
         let mut networks: Vec<&((u128, u128), bool)> = self.addresses.iter().rev().collect();
@@ -285,9 +285,9 @@ impl Set {
         let mut merged = Ranges::default();
         // Networks of one length do not overlap.
         for same in networks.chunk_by(|a, b| a.0.1 - a.0.0 == b.0.1 - b.0.0) {
-            let of = |is_out: bool| same.iter().filter(move |one| one.1 == is_out).map(|one| one.0);
-            merged = merged.union(&Ranges::of(of(false)));
-            merged = merged.intersection(&Ranges::of(of(true)).complement(all));
+            let members = |is_out: bool| same.iter().filter(move |one| one.1 == is_out).map(|one| one.0);
+            merged = merged.union(&Ranges::new(members(false)));
+            merged = merged.intersection(&Ranges::new(members(true)).complement(all));
         }
         merged
     }
@@ -302,7 +302,7 @@ impl Set {
                     conditions.ask_address(
                         is_destination,
                         self.is_v6,
-                        &Ranges::of([addresses(text, self.is_v6)?]),
+                        &Ranges::new([addresses(text, self.is_v6)?]),
                     );
                 }
                 Part::Port => {
@@ -312,14 +312,14 @@ impl Set {
                     let (low, high): (u16, u16) = (decimal(low)?, decimal(high)?);
                     let Some(name) = name else {
                         // A set of ports alone has those of TCP and UDP.
-                        conditions.ask_protocol(&Ranges::of([(6, 6), (17, 17)]));
-                        conditions.ask_port(is_destination, &Ranges::of([(low.into(), high.into())]));
+                        conditions.ask_protocol(&Ranges::new([(6, 6), (17, 17)]));
+                        conditions.ask_port(is_destination, &Ranges::new([(low.into(), high.into())]));
                         continue;
                     };
                     let protocol = protocol(name).filter(|p| p.mask() == 0xff)?.value();
                     conditions.ask_protocol(&Ranges::exact(protocol.into()));
                     if crate::firewall::WITH_PORTS.contains(&protocol) {
-                        conditions.ask_port(is_destination, &Ranges::of([(low.into(), high.into())]));
+                        conditions.ask_port(is_destination, &Ranges::new([(low.into(), high.into())]));
                     } else if (low, high) != (0, 0) {
                         return None;
                     }

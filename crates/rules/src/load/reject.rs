@@ -48,6 +48,6 @@ pub(crate) fn of_iptables(name: &str) -> Option<u32> {
 /// Returns the number of an answer in the words of nft, with or without `type`.
 #[cfg(feature = "std")]
 pub(crate) fn of_nft(words: &str) -> Option<u32> {
-    let of = |kind: &&(u32, &str, &str)| kind.2 == words || kind.2.replace(" type", "") == words;
-    KINDS.iter().find(of).map(|kind| if kind.0 == 0x301 { DEFAULT } else { kind.0 })
+    let is_named = |kind: &&(u32, &str, &str)| kind.2 == words || kind.2.replace(" type", "") == words;
+    KINDS.iter().find(is_named).map(|kind| if kind.0 == 0x301 { DEFAULT } else { kind.0 })
 }

@@ -198,7 +198,7 @@ fn asks(conditions: &Conditions, is_v6: bool) -> Result<Vec<String>, String> {
             .iter()
             .map(|&(low, high)| {
                 let first = address_text(low, is_v6);
-                match Ranges::of([(low, high)]).prefixes(bits)[..] {
+                match Ranges::new([(low, high)]).prefixes(bits)[..] {
                     [(_, length)] => format!("{short} {first}/{length} "),
                     _ => format!("-m iprange {long} {first}-{} ", address_text(high, is_v6)),
                 }

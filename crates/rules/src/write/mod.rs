@@ -79,11 +79,14 @@ fn comments(policy: &Policy) -> String {
 /// of these families; otherwise what no rule decides goes on, as without a firewall.
 fn take_policy(policy: &Policy, entries: &mut Vec<Entry>, families: Families) -> Action {
     let Some(last) = entries.last() else { return Action::Accept };
-    let of = |entry: &Entry| entry.conditions.families.and(families);
+    let families_of = |entry: &Entry| entry.conditions.families.and(families);
     let is_policy = policy.sources().get(last.source as usize).is_some_and(|source| source.is_policy);
     match last.outcome {
         Outcome::Decide { action: Some(action), .. }
-            if is_policy && entries.iter().all(|entry| of(entry).and(of(last)) == of(entry)) =>
+            if is_policy
+                && entries
+                    .iter()
+                    .all(|entry| families_of(entry).and(families_of(last)) == families_of(entry)) =>
         {
             entries.pop();
             action

@@ -160,7 +160,7 @@ fn asks(conditions: &Conditions, is_of_both: bool) -> Result<String, String> {
             let bits = if is_v6 { 128 } else { 32 };
             let parts = set.as_slice().iter().map(|&(low, high)| {
                 let (first, last) = (address_text(low, is_v6), address_text(high, is_v6));
-                match Ranges::of([(low, high)]).prefixes(bits)[..] {
+                match Ranges::new([(low, high)]).prefixes(bits)[..] {
                     [(_, length)] if length == bits => first,
                     [(_, length)] => format!("{first}/{length}"),
                     _ => format!("{first}-{last}"),
@@ -177,7 +177,7 @@ fn asks(conditions: &Conditions, is_of_both: bool) -> Result<String, String> {
     }
     if conditions.names_ports() {
         // `th` reads whatever lies there: only protocols with ports may come so far.
-        let allowed = Ranges::of(crate::firewall::WITH_PORTS.map(|p| (u128::from(p), u128::from(p))));
+        let allowed = Ranges::new(crate::firewall::WITH_PORTS.map(|p| (u128::from(p), u128::from(p))));
         if !conditions.protocols.as_ref().is_some_and(|set| allowed.covers(set)) {
             let _ = write!(text, "meta l4proto {} ", numbers(&allowed));
         }

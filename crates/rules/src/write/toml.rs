@@ -106,7 +106,7 @@ fn fields(conditions: &Conditions) -> Vec<(&'static str, String)> {
         let bits = if is_v6 { 128 } else { 32 };
         let texts = set.as_slice().iter().map(|&(low, high)| {
             let (first, last) = (address_text(low, is_v6), address_text(high, is_v6));
-            match Ranges::of([(low, high)]).prefixes(bits)[..] {
+            match Ranges::new([(low, high)]).prefixes(bits)[..] {
                 [(_, length)] => format!("{first}/{length}"),
                 _ => format!("{first}-{last}"),
             }

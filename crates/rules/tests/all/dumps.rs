@@ -47,7 +47,7 @@ fn policy_of(file: &str, table: Option<&str>, chain: &str) -> Policy {
         chain: Some(chain.to_owned()),
         ..LoadOptions::default()
     };
-    load(&text, Form::of(file, &text), &options).unwrap_or_else(|errors| panic!("{file}: {errors}"))
+    load(&text, Form::detect(file, &text), &options).unwrap_or_else(|errors| panic!("{file}: {errors}"))
 }
 
 fn check(case: &Case) {
@@ -422,7 +422,7 @@ fn every_chain_of_every_table_loads() {
         let text = text_of(&file);
         files += 1;
         let mut needs_nothing = true;
-        if Form::of(&file, &text) == Form::Iptables {
+        if Form::detect(&file, &text) == Form::Iptables {
             for table in text.lines().filter_map(|line| line.strip_prefix('*')) {
                 for chain in flowloom_rules::load::iptables::chains(&text, table) {
                     let policy = policy_of(&file, Some(table), chain);

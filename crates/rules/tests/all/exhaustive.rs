@@ -23,7 +23,7 @@ const FLAGS: [u8; 4] = [0, 2, 16, 18];
 const PROTOCOLS: [u8; 4] = [6, 17, 132, 47];
 
 fn up_to(max: u128) -> impl Strategy<Value = Ranges> {
-    (0..max, 0..max).prop_map(|(a, b)| Ranges::of([(a.min(b), a.max(b))]))
+    (0..max, 0..max).prop_map(|(a, b)| Ranges::new([(a.min(b), a.max(b))]))
 }
 
 fn tests() -> impl Strategy<Value = Test> {

@@ -43,7 +43,7 @@ fn walk(chains: &Chains, chain: &Chain, packet: &Packet<'_>, assume: Assume) -> 
 
 fn ranges(max: u128) -> impl Strategy<Value = Ranges> {
     proptest::collection::vec((0..=max, 0..=max), 1..4).prop_map(move |list| {
-        let list = Ranges::of(list.into_iter().map(|(a, b)| (a.min(b), a.max(b))));
+        let list = Ranges::new(list.into_iter().map(|(a, b)| (a.min(b), a.max(b))));
         if list.is_empty() { Ranges::exact(max) } else { list }
     })
 }
@@ -76,7 +76,7 @@ fn conditions() -> impl Strategy<Value = Conditions> {
         weighted(0.3, ranges(7)),
         weighted(
             0.4,
-            prop_oneof![Just(Ranges::exact(6)), Just(Ranges::of([(0, 16), (18, 255)])), ranges(20)],
+            prop_oneof![Just(Ranges::exact(6)), Just(Ranges::new([(0, 16), (18, 255)])), ranges(20)],
         ),
         weighted(0.3, ranges(3)),
         weighted(0.3, prop_oneof![ranges(3), Just(Ranges::up_to(65_535))]),
@@ -290,20 +290,20 @@ proptest! {
         let second = if is_same { first.minimised(1 << 30).expect("fewer rules").policy } else { policy_of(&other) };
         let comparison = first.compare(&second, CompareDefaults::default(), 1 << 24, 1000);
         prop_assume!(!comparison.is_undecided);
-        let of = |policy: &Policy, packet: &Packet<'_>, assume| {
+        let verdict = |policy: &Policy, packet: &Packet<'_>, assume| {
             verdict(policy, packet, assume).unwrap_or(CompareDefaults::default().unmatched)
         };
         if has_unknowable(&first) || has_unknowable(&second) {
             return Ok(());
         }
         for packet in &packets {
-            if of(&first, packet, Assume::NoMatch) != of(&second, packet, Assume::NoMatch) {
+            if verdict(&first, packet, Assume::NoMatch) != verdict(&second, packet, Assume::NoMatch) {
                 prop_assert_eq!(comparison.are_equivalent(), Some(false), "{:?}", packet);
             }
         }
         for difference in &comparison.differences {
             let packet = difference.witness.packet();
-            let verdicts = [&first, &second].map(|policy| of(policy, &packet, Assume::NoMatch));
+            let verdicts = [&first, &second].map(|policy| verdict(policy, &packet, Assume::NoMatch));
             prop_assert_eq!(verdicts, [difference.first.1, difference.second.1], "{}", difference.witness);
             prop_assert!(verdicts[0] != verdicts[1]);
         }

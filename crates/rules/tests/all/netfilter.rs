@@ -13,7 +13,7 @@ use flowloom_rules::write;
 
 pub(crate) fn read(text: &str, chain: &str) -> Result<Policy, LoadErrors> {
     let options = LoadOptions { chain: Some(chain.to_owned()), ..LoadOptions::default() };
-    load(text, Form::of("rules", text), &options)
+    load(text, Form::detect("rules", text), &options)
 }
 
 /// Reads rules of a base chain of nft at the hook forward.

@@ -222,7 +222,7 @@ impl Members {
             let bid = bidder.bid(digest);
             // If weights and logarithms are equal, the higher bid wins. A change of one weight
             // therefore moves no flow between other members.
-            ((self.logarithm.of(bid) << 16) / u64::from(bidder.weight), !bid, bidder.id)
+            ((self.logarithm.negative_log(bid) << 16) / u64::from(bidder.weight), !bid, bidder.id)
         });
         bids.min().map(|(_, _, id)| id)
     }

@@ -198,7 +198,7 @@ impl Placement for Adaptive {
         self.flows.request(items);
         self.load.refresh(load);
         for (&item, decision) in items.iter().zip(decisions) {
-            let slot = self.flows.of(item);
+            let slot = self.flows.slot(item);
             let worker = match self.form {
                 Form::Printed => self.as_printed(item, load),
                 Form::Corrected => self.descend(item),

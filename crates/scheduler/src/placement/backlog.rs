@@ -45,7 +45,7 @@ impl Cost {
     }
 
     #[inline]
-    fn of(&self, items: u64, bytes: u64) -> u64 {
+    fn cost(&self, items: u64, bytes: u64) -> u64 {
         (self.item.wrapping_mul(items).wrapping_add(self.byte.wrapping_mul(bytes))) >> FRACTION
     }
 
@@ -190,7 +190,7 @@ impl Backlog {
             } else {
                 0
             };
-            self.waiting[worker] = self.scaled(worker, self.cost.of(items, bytes));
+            self.waiting[worker] = self.scaled(worker, self.cost.cost(items, bytes));
         }
     }
 
@@ -202,7 +202,7 @@ impl Backlog {
     /// Counts an item for a worker. Returns its position in the worker's queue and its cost.
     #[inline]
     pub(crate) fn assign(&mut self, worker: usize, item: WorkItem) -> (u64, u32) {
-        let cost = self.cost.of(1, u64::from(item.bytes));
+        let cost = self.cost.cost(1, u64::from(item.bytes));
         self.mean = self.mean - (self.mean >> 8) + (cost >> 4);
         let added = self.scaled(worker, cost);
         self.waiting[worker] = self.waiting[worker].saturating_add(added);
@@ -229,7 +229,7 @@ impl Backlog {
     /// Returns the estimated cost of an item on an ordinary worker.
     #[inline]
     pub(crate) fn cost(&self, item: WorkItem) -> u32 {
-        u32::try_from(self.cost.of(1, u64::from(item.bytes))).unwrap_or(u32::MAX)
+        u32::try_from(self.cost.cost(1, u64::from(item.bytes))).unwrap_or(u32::MAX)
     }
 
     /// Returns the mean cost of the items so far.
@@ -338,7 +338,7 @@ mod tests {
             cost.measure(items, bytes, time(items, bytes));
         }
         assert!(cost.refitted);
-        (cost.of(1, 0), cost.of(1, 1000))
+        (cost.cost(1, 0), cost.cost(1, 1000))
     }
 
     #[test]

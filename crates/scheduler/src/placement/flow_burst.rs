@@ -37,7 +37,7 @@ impl Placement for FlowBurst {
         self.flows.request(items);
         self.backlog.refresh(load);
         for (&item, decision) in items.iter().zip(decisions) {
-            let slot = self.flows.of(item);
+            let slot = self.flows.slot(item);
             let worker = match self.flows.find(slot, &self.backlog) {
                 Whereabouts::InFlight(worker) => worker,
                 Whereabouts::Unseen | Whereabouts::Idle(_) => least_by(self.backlog.waiting(), item.digest),

@@ -55,13 +55,13 @@ impl FlowSlots {
     #[inline]
     pub(crate) fn request(&self, items: &[WorkItem]) {
         for &item in items {
-            prefetch::read_at(&self.slots, self.of(item));
+            prefetch::read_at(&self.slots, self.slot(item));
         }
     }
 
     /// Returns the slot of a flow.
     #[inline]
-    pub(crate) fn of(&self, item: WorkItem) -> usize {
+    pub(crate) fn slot(&self, item: WorkItem) -> usize {
         (u64::from(item.digest) >> self.shift) as usize
     }
 
@@ -84,7 +84,7 @@ impl FlowSlots {
     /// Returns the slot of a flow, to be read and written.
     #[inline]
     pub(crate) fn entry(&mut self, item: WorkItem) -> Slot<'_> {
-        let slot = self.of(item);
+        let slot = self.slot(item);
         Slot(&mut self.slots[slot])
     }
 
@@ -125,7 +125,7 @@ mod tests {
         let mut backlog = Backlog::new(&"2".parse().unwrap());
         let mut flows = FlowSlots::new(4);
         let item = WorkItem { digest: 0x5FFF_FFFF, bytes: 60 };
-        let slot = flows.of(item);
+        let slot = flows.slot(item);
         assert_eq!((slot, flows.find(slot, &backlog)), (5, Whereabouts::Unseen));
         let (place, _) = backlog.assign(1, item);
         flows.sent(slot, 1, place);

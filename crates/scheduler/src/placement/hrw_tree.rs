@@ -45,7 +45,8 @@ impl HrwTree {
     pub(super) fn offer(&self, parent: u32, child: u32, digest: u32) -> u64 {
         let bid = bid(digest, child);
         if self.uneven[parent as usize] {
-            let product = u128::from(self.log.of(bid)) * u128::from(self.reciprocal[child as usize]);
+            let product =
+                u128::from(self.log.negative_log(bid)) * u128::from(self.reciprocal[child as usize]);
             u64::try_from(product >> 16).unwrap_or(u64::MAX)
         } else {
             // The complement turns the highest bid into the lowest.

@@ -46,12 +46,12 @@ struct Line {
 impl Line {
     /// Returns the cost of a number of items and bytes, both taken modulo 2³².
     #[inline(always)]
-    fn of(self, items: u64, bytes: u64) -> u64 {
+    fn cost(self, items: u64, bytes: u64) -> u64 {
         let [items, bytes] = [items, bytes].map(|count| u64::from(count as u32));
         (items * u64::from(self.item) + bytes * u64::from(self.byte)) >> self.shift
     }
 
-    /// Like [`of`](Self::of) for any numbers, limited to the maximum of a word.
+    /// Like [`of`](Self::cost) for any numbers, limited to the maximum of a word.
     fn bounded(self, items: u64, bytes: u64) -> u32 {
         let [items, bytes] = [items, bytes].map(u128::from);
         let cost = (items * u128::from(self.item) + bytes * u128::from(self.byte)) >> self.shift;
@@ -190,7 +190,8 @@ impl LoadIndex {
         for (place, (word, ((sent, completed), (sent_bytes, completed_bytes)))) in
             self.tables.threads[..count].iter_mut().zip(counters).enumerate()
         {
-            let waiting = line.of(sent.wrapping_sub(*completed), sent_bytes.wrapping_sub(*completed_bytes));
+            let waiting =
+                line.cost(sent.wrapping_sub(*completed), sent_bytes.wrapping_sub(*completed_bytes));
             most |= waiting;
             *word = ((waiting as u32) << PLACE_BITS) | place as u32;
         }
@@ -257,7 +258,7 @@ impl LoadIndex {
     /// completed one more packet.
     #[cold]
     fn finish_uneven_words(&mut self) {
-        let one = self.line.of(1, self.mean_bytes >> MEMORY);
+        let one = self.line.cost(1, self.mean_bytes >> MEMORY);
         let word = |waiting: u64, scale: u32, place: usize| {
             let waiting = ((waiting + one) * u64::from(scale)) >> 16;
             ((waiting.min(u64::from(WAITING_MAX)) as u32) << PLACE_BITS) | place as u32
@@ -326,7 +327,7 @@ impl LoadIndex {
                 None => assignment.shortest(item.digest),
             };
             bytes += u64::from(item.bytes);
-            let place = assignment.assign(worker, line.of(1, u64::from(item.bytes)));
+            let place = assignment.assign(worker, line.cost(1, u64::from(item.bytes)));
             slot.set(worker, place);
             *decision = Decision::To(WorkerId::from(worker as u16));
         }
@@ -565,7 +566,7 @@ mod tests {
                 index.refresh(&counters.view());
                 let one = match index.width {
                     Some(_) => 0,
-                    None => index.line.of(1, index.mean_bytes >> MEMORY),
+                    None => index.line.cost(1, index.mean_bytes >> MEMORY),
                 };
                 let costs: Vec<u128> = (0..index.workers)
                     .map(|worker| {
@@ -597,12 +598,12 @@ mod tests {
             for bytes in [0, 60, 9000, 1 << 24] {
                 index.mean_bytes = bytes << MEMORY;
                 index.draw_line();
-                let one = index.line.of(1, bytes.max(1));
+                let one = index.line.cost(1, bytes.max(1));
                 assert!(one < 1 << PACKET_BITS, "{item} {byte} {bytes}: {one}");
                 let is_small = item + byte * bytes.max(1) < 1 << (PACKET_BITS - 1);
                 assert!(is_small || one >= 1 << (PACKET_BITS - 2), "{item} {byte} {bytes}: {one}");
                 // The largest cost of an item leaves headroom for the following shifts and scales.
-                assert!(index.line.of(1, u64::from(u32::MAX)) < 1 << 40);
+                assert!(index.line.cost(1, u64::from(u32::MAX)) < 1 << 40);
             }
         }
     }

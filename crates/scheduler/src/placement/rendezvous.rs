@@ -37,7 +37,7 @@ impl NegativeLog {
 
     /// Returns −log2((u + ½) / 2⁶⁴), with [`FRACTION`] fractional bits.
     #[inline]
-    pub(crate) fn of(&self, u: u64) -> u64 {
+    pub(crate) fn negative_log(&self, u: u64) -> u64 {
         let u = u | 1;
         let zeros = u.leading_zeros();
         let mantissa = (u << zeros) << 1;
@@ -76,10 +76,10 @@ mod tests {
         for round in 0..10_000_u32 {
             let u = split_mix(&mut state) >> (round % 60);
             let expected = 64.0 - ((u | 1) as f64).log2();
-            let found = table.of(u) as f64 / (1_u64 << FRACTION) as f64;
+            let found = table.negative_log(u) as f64 / (1_u64 << FRACTION) as f64;
             assert!((found - expected).abs() < 1e-6, "{u}: {found} instead of {expected}");
         }
-        assert!(table.of(u64::MAX) < 1 << 20);
+        assert!(table.negative_log(u64::MAX) < 1 << 20);
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Placement for TwoChoices {
         self.flows.request(items);
         self.backlog.refresh(load);
         for (&item, decision) in items.iter().zip(decisions) {
-            let slot = self.flows.of(item);
+            let slot = self.flows.slot(item);
             let worker = match self.flows.find(slot, &self.backlog) {
                 Whereabouts::InFlight(worker) => worker,
                 Whereabouts::Unseen => self.better_of_two(),

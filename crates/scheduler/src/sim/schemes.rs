@@ -59,7 +59,7 @@ impl Offered {
     /// # Errors
     ///
     /// Returns the errors of [`Workload::new`].
-    pub fn of(traffic: Traffic, pace: Pace) -> Result<Self, SetupError> {
+    pub fn new(traffic: Traffic, pace: Pace) -> Result<Self, SetupError> {
         let crc = traffic.keys.iter().map(crc_of).collect();
         Ok(Self { keyed: Workload::new(traffic.jobs, pace)?, crc, servers: traffic.servers })
     }
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn every_scheme_runs() {
         let topology: Topology = "2x2x2".parse().unwrap();
-        let offered = Offered::of(Model::Balanced.generate(3000, 1).unwrap(), Pace::Closed).unwrap();
+        let offered = Offered::new(Model::Balanced.generate(3000, 1).unwrap(), Pace::Closed).unwrap();
         let machine = Machine::xeon(topology.clone());
         for scheme in Scheme::ALL {
             let report = scheme.run(&machine, &offered, 1).unwrap();
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(["lfb", "flowpin", "flowpull"].map(costs), [(120, 0), (139, 0), (120, 19)]);
         // With the machine's maximum number of packets, the dispatcher of a busy machine does the
         // sorting.
-        let offered = Offered::of(Model::Many.generate(8000, 1).unwrap(), Pace::Closed).unwrap();
+        let offered = Offered::new(Model::Many.generate(8000, 1).unwrap(), Pace::Closed).unwrap();
         let cycles = |sort_cycles| {
             let machine = Machine { sort_cycles, ..machine.clone() };
             let mut policy = FlowPull::new(&machine.topology, 16).unwrap();
@@ -128,7 +128,7 @@ mod tests {
         const WORK: u32 = 1000;
         let traffic = Model::Many.generate(8000, 1).unwrap();
         let jobs = traffic.jobs.iter().map(|job| Job { flow: 0, digest: 7, work: WORK, ..*job }).collect();
-        let offered = Offered::of(Traffic { jobs, ..traffic }, Pace::Closed).unwrap();
+        let offered = Offered::new(Traffic { jobs, ..traffic }, Pace::Closed).unwrap();
         let scr = Scheme::named("scr").unwrap();
         for (workers, replay_cycles) in [(1_u32, 50), (2, 50), (4, 50), (8, 0), (8, 50), (8, 1000)] {
             let machine = Machine::xeon(workers.to_string().parse().unwrap());
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn destinations_and_checksums_are_other_digests() {
-        let offered = Offered::of(Model::Balanced.generate(3000, 1).unwrap(), Pace::Closed).unwrap();
+        let offered = Offered::new(Model::Balanced.generate(3000, 1).unwrap(), Pace::Closed).unwrap();
         let distinct = |digest| {
             let mut digests: Vec<u32> = offered.with(digest).jobs().iter().map(|job| job.digest).collect();
             digests.sort_unstable();

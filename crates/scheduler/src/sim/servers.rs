@@ -75,7 +75,7 @@ impl Servers {
         self.row.len()
     }
 
-    pub(super) fn of(&self, worker: usize) -> usize {
+    pub(super) fn server_of(&self, worker: usize) -> usize {
         self.home[worker]
     }
 

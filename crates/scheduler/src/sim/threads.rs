@@ -172,7 +172,7 @@ impl<'a> Threads<'a> {
 
     #[inline]
     fn reschedule(&mut self, worker: usize) {
-        let server = self.servers.of(worker);
+        let server = self.servers.server_of(worker);
         let next = self.servers.next(server).map_or(NEVER, |(time, _)| time);
         self.events.set(server, next);
     }
@@ -221,7 +221,7 @@ impl<'a> Threads<'a> {
                         return permille(busy, u128::from(time) * workers.len() as u128);
                     }
                     // Work that the pipelines below have done, relative to their capacity.
-                    let mut servers: Vec<usize> = workers.map(|w| self.servers.of(w)).collect();
+                    let mut servers: Vec<usize> = workers.map(|w| self.servers.server_of(w)).collect();
                     servers.dedup();
                     let done: u64 = servers.iter().map(|&server| self.servers.done(server)).sum();
                     let carried: u64 =

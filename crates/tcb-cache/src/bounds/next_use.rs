@@ -51,7 +51,7 @@ impl NextUses {
     /// # Errors
     ///
     /// Returns [`TooLong`] beyond [`NextUses::MAX`] accesses.
-    pub fn of(accesses: &[Access], ends: bool) -> Result<Self, TooLong> {
+    pub fn new(accesses: &[Access], ends: bool) -> Result<Self, TooLong> {
         if accesses.len() > Self::MAX {
             return Err(TooLong { accesses: accesses.len() });
         }
@@ -106,13 +106,13 @@ mod tests {
     #[test]
     fn the_next_use_is_found_and_sessions_end() {
         let trace = [1, 2, 1, 1, 3, 2].map(|key| Access::new(key, 0));
-        let uses = NextUses::of(&trace, false).unwrap();
+        let uses = NextUses::new(&trace, false).unwrap();
         let never = NextUses::NEVER;
         assert_eq!(uses.next, [2, 5, 3, never, never, never]);
         assert_eq!((uses.first_uses_from(0), uses.first_uses_from(2)), (3, 1));
         let mut closing = trace;
         closing[0] = closing[0].closing();
-        assert_eq!(NextUses::of(&closing, true).unwrap().next, [never, 5, 3, never, never, never]);
-        assert_eq!(NextUses::of(&closing, false).unwrap(), uses);
+        assert_eq!(NextUses::new(&closing, true).unwrap().next, [never, 5, 3, never, never, never]);
+        assert_eq!(NextUses::new(&closing, false).unwrap(), uses);
     }
 }

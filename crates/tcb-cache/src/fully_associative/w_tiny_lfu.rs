@@ -70,8 +70,8 @@ impl Full for WTinyLfu {
                     self.queues.remove(candidate);
                 } else {
                     let victim = self.queues.back(side);
-                    let of = |node| self.sketch.estimate(self.queues.key(node));
-                    if of(candidate) > of(victim) {
+                    let frequency = |node| self.sketch.estimate(self.queues.key(node));
+                    if frequency(candidate) > frequency(victim) {
                         self.queues.remove(victim);
                         self.queues.move_to(PROBATION, candidate);
                     } else {

@@ -145,7 +145,7 @@ enum Lanes {
 
 impl Lanes {
     #[inline(always)]
-    fn of(&self, key: u64) -> u64 {
+    fn lane(&self, key: u64) -> u64 {
         match self {
             Self::Affine(affine) => affine.lanes(key),
             Self::PrimeModulo(primes) => pack(|bank| prime_modulo(key & SESSION_BITS, primes[bank])),
@@ -231,13 +231,13 @@ impl Indexing {
     /// bits.
     #[inline(always)]
     pub(crate) fn primary(&self, key: u64) -> u64 {
-        self.primary.of(key)
+        self.primary.lane(key)
     }
 
     /// Returns the sets of the auxiliary functions.
     #[inline(always)]
     pub(crate) fn auxiliary(&self, key: u64) -> u64 {
-        self.auxiliary.of(key)
+        self.auxiliary.lane(key)
     }
 
     /// Returns the set of a key in a bank, by the bank's own function. The result is meaningless if
@@ -344,11 +344,11 @@ mod tests {
         ];
         for function in functions {
             let indexing = Indexing::new(function, Geometry::PAPER, 3).unwrap();
-            let of = |session| {
+            let index = |session| {
                 let key = crate::Access::nth_session_key(0xC0A8_0105, 1031, session);
                 (indexing.primary(key), indexing.auxiliary(key))
             };
-            assert_eq!(of(0), of(0xFFFE), "{function}");
+            assert_eq!(index(0), index(0xFFFE), "{function}");
         }
     }
 

@@ -88,7 +88,7 @@ fn read_csv(input: impl Read, collector: &mut Collector, limits: ReadLimits) -> 
         };
         collector.add(columns.parse(line).or_else(|reason| {
             // The header of the file, or of a file that was appended to it.
-            columns = csv::Columns::of(line).ok_or(reason)?;
+            columns = csv::Columns::from_header(line).ok_or(reason)?;
             Err(Skip::Empty)
         }));
     }

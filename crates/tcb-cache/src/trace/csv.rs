@@ -35,7 +35,7 @@ fn trimmed(field: &[u8]) -> &[u8] {
 impl Columns {
     /// Parses a header line; returns `None` for any other.
     #[must_use]
-    pub fn of(line: &[u8]) -> Option<Self> {
+    pub fn from_header(line: &[u8]) -> Option<Self> {
         let named = |names: &[&str]| {
             line.split(|byte| *byte == b',').position(|field| {
                 names.iter().any(|name| trimmed(field).eq_ignore_ascii_case(name.as_bytes()))
@@ -101,10 +101,10 @@ mod tests {
             assert_eq!(plain.parse(format!("1,7,{field}").as_bytes()).unwrap().closes(), closes, "{field}");
         }
         assert_eq!(plain.parse(b"1,10.0.0.1:1024,0").unwrap().key(), 0x0A00_0001_0400);
-        let named = Columns::of(b"size,obj_id,time_ms").unwrap();
+        let named = Columns::from_header(b"size,obj_id,time_ms").unwrap();
         assert_eq!(named.parse(b"9,3,12,"), Ok(Access::new(3, 12)));
-        assert_eq!(Columns::of(b"id").unwrap().parse(b"5"), Ok(Access::new(5, 0)));
-        assert_eq!(Columns::of(b"1,2,3"), None);
+        assert_eq!(Columns::from_header(b"id").unwrap().parse(b"5"), Ok(Access::new(5, 0)));
+        assert_eq!(Columns::from_header(b"1,2,3"), None);
         let word = |text: &[u8]| plain.parse(&[b"0,", text].concat()).unwrap().key();
         assert_eq!(word(b"index.html"), word(b" index.html "));
         assert_ne!(word(b"index.html"), word(b"index.htm"));

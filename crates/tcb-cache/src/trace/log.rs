@@ -46,7 +46,7 @@ pub fn read_log(
         let entry = match format {
             Format::Tsv => columns.parse(line).or_else(|reason| {
                 // The header of the file, or of a file that was appended to it.
-                columns = tsv::Columns::of(line).ok_or(reason)?;
+                columns = tsv::Columns::from_header(line).ok_or(reason)?;
                 Err(Skip::Empty)
             }),
             Format::W3c => directives.parse(line),

@@ -25,7 +25,7 @@ impl Default for Columns {
 impl Columns {
     /// Parses a header line; returns `None` for any other.
     #[must_use]
-    pub fn of(line: &[u8]) -> Option<Self> {
+    pub fn from_header(line: &[u8]) -> Option<Self> {
         let named = |name: &[u8]| {
             line.split(|byte| *byte == b'\t').position(|field| field.eq_ignore_ascii_case(name))
         };
@@ -64,12 +64,12 @@ mod tests {
             (entry.host, entry.time_ms, entry.reply_bytes),
             (&b"uplherc.upl.com"[..], 807_249_607_000, 0)
         );
-        let columns = Columns::of(b"Time\tx\tHOST").unwrap();
+        let columns = Columns::from_header(b"Time\tx\tHOST").unwrap();
         assert_eq!(
             columns.parse(b"5.25\t\tme").unwrap(),
             Entry { host: b"me", time_ms: 5250, reply_bytes: 0 }
         );
-        assert_eq!(Columns::of(nasa), None);
+        assert_eq!(Columns::from_header(nasa), None);
         assert_eq!(Columns::default().parse(b"a\tb"), Err(Skip::FieldsMissing));
         assert_eq!(Columns::default().parse(b"a\tb\tc\td\te\tf\t9"), Err(Skip::Time));
         assert_eq!(Columns::default().parse(b"a\tb\t1\td\te\tf\tx"), Err(Skip::Number));

@@ -30,7 +30,7 @@ struct Columns {
 
 impl Columns {
     /// Parses the names of the fields.
-    fn of(names: &[u8]) -> Option<Self> {
+    fn from_names(names: &[u8]) -> Option<Self> {
         let named = |name: &str| {
             Fields::new(names, false).position(|field| field.eq_ignore_ascii_case(name.as_bytes()))
         };
@@ -56,7 +56,7 @@ impl Directives {
     /// Returns whether a line names fields, including those that a request needs.
     #[must_use]
     pub fn begin_with(line: &[u8]) -> bool {
-        directive(line, "#fields:").and_then(Columns::of).is_some()
+        directive(line, "#fields:").and_then(Columns::from_names).is_some()
     }
 
     /// Parses a line; a directive counts as empty, but takes effect.
@@ -98,7 +98,7 @@ impl Directives {
 
     fn heed(&mut self, line: &[u8]) {
         if let Some(names) = directive(line, "#fields:") {
-            self.columns = Columns::of(names);
+            self.columns = Columns::from_names(names);
         } else if let Some(date) = directive(line, "#date:") {
             self.day_ms = Fields::new(date, false).next().and_then(day_ms);
         }

@@ -31,7 +31,7 @@ pub(crate) enum Packing {
 
 impl Format {
     /// Returns the format of a file that begins with `bytes`.
-    pub fn of(bytes: &[u8]) -> Option<Self> {
+    pub fn detect(bytes: &[u8]) -> Option<Self> {
         let magic = *bytes.first_chunk::<4>()?;
         let pcap =
             |big_endian, nanoseconds, modified| Some(Self::Pcap { big_endian, nanoseconds, modified });
@@ -62,7 +62,7 @@ impl Format {
 }
 
 impl Packing {
-    pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn detect(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [0x1F, 0x8B, ..] => Some(Self::Gzip),
             // A zstd stream may begin with a skippable frame.
@@ -90,22 +90,22 @@ mod tests {
     #[test]
     fn every_magic_number_is_known() {
         assert_eq!(
-            Format::of(&0xA1B2_C3D4_u32.to_le_bytes()),
+            Format::detect(&0xA1B2_C3D4_u32.to_le_bytes()),
             Some(Format::Pcap { big_endian: false, nanoseconds: false, modified: false })
         );
         assert_eq!(
-            Format::of(&0xA1B2_3C4D_u32.to_be_bytes()),
+            Format::detect(&0xA1B2_3C4D_u32.to_be_bytes()),
             Some(Format::Pcap { big_endian: true, nanoseconds: true, modified: false })
         );
         assert_eq!(
-            Format::of(&0xA1B2_CD34_u32.to_be_bytes()),
+            Format::detect(&0xA1B2_CD34_u32.to_be_bytes()),
             Some(Format::Pcap { big_endian: true, nanoseconds: false, modified: true })
         );
-        assert_eq!(Format::of(&0x0A0D_0D0A_u32.to_be_bytes()), Some(Format::Pcapng));
-        assert_eq!(Format::of(b"GIF89a"), None);
-        assert_eq!(Format::of(b"abc"), None);
-        assert_eq!(Packing::of(&[0x1F, 0x8B, 8]), Some(Packing::Gzip));
-        assert_eq!(Packing::of(&[0xFD, 0x37, 0x7A, 0x58, 0x5A, 0]), Some(Packing::Xz));
-        assert_eq!(Packing::of(&0x184D_2204_u32.to_le_bytes()), Some(Packing::Lz4));
+        assert_eq!(Format::detect(&0x0A0D_0D0A_u32.to_be_bytes()), Some(Format::Pcapng));
+        assert_eq!(Format::detect(b"GIF89a"), None);
+        assert_eq!(Format::detect(b"abc"), None);
+        assert_eq!(Packing::detect(&[0x1F, 0x8B, 8]), Some(Packing::Gzip));
+        assert_eq!(Packing::detect(&[0xFD, 0x37, 0x7A, 0x58, 0x5A, 0]), Some(Packing::Xz));
+        assert_eq!(Packing::detect(&0x184D_2204_u32.to_le_bytes()), Some(Packing::Lz4));
     }
 }

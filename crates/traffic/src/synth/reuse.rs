@@ -33,7 +33,7 @@ pub struct TraceProfile {
 
 impl TraceProfile {
     /// Counts the remaining packets of `generator`, and exhausts it.
-    pub fn of(generator: &mut dyn Generate) -> Self {
+    pub fn from_generator(generator: &mut dyn Generate) -> Self {
         Self::count(std::iter::from_fn(|| generator.next_meta()))
     }
 

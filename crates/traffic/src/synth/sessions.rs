@@ -141,7 +141,7 @@ pub enum PaperTraceError {
 /// use flowloom_traffic::synth::sessions::PaperTrace;
 /// use flowloom_traffic::synth::{Generate, TraceProfile};
 /// let mut trace = PaperTrace::with_sessions(100, 1)?;
-/// let profile = TraceProfile::of(&mut trace);
+/// let profile = TraceProfile::from_generator(&mut trace);
 /// assert_eq!((profile.packets, profile.sessions_max), (2000, 100));
 /// assert_eq!((profile.sessions_average, profile.mean_length_bytes), (95.0, 67.0));
 /// assert_eq!(PaperTrace::file(1, 1)?.packets(), 5_242_880);

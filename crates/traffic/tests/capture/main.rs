@@ -150,7 +150,7 @@ fn open_bytes(bytes: Vec<u8>) -> Result<Capture, CaptureError> {
 /// A reader's results: its packets, and its notices.
 type Found = (Vec<Seen>, Option<Notice>, Option<Notice>);
 
-fn found(capture: Result<Capture, CaptureError>) -> Option<Found> {
+fn read_all(capture: Result<Capture, CaptureError>) -> Option<Found> {
     let mut capture = capture.ok()?;
     let seen = drain(&mut capture).expect("memory and files have no read errors");
     Some((seen, capture.notice().cloned(), capture.joined()))
@@ -161,18 +161,18 @@ fn found(capture: Result<Capture, CaptureError>) -> Option<Found> {
 fn read_all_ways(bytes: &[u8]) -> Option<(Vec<Seen>, Option<Notice>)> {
     let directory = tempfile::tempdir().unwrap();
     let path = write_file(directory.path(), "test", bytes);
-    let mapped = found(Capture::open(&path, CaptureOptions::default()));
+    let mapped = read_all(Capture::open(&path, CaptureOptions::default()));
     let options = CaptureOptions { map: false, ..CaptureOptions::default() };
-    assert_eq!(mapped, found(Capture::open(&path, options)), "read");
+    assert_eq!(mapped, read_all(Capture::open(&path, options)), "read");
     for step in [usize::MAX, 1000, 7] {
         let trickle = Trickle { inner: Cursor::new(bytes.to_vec()), step };
-        let streamed = found(Capture::read_from(&path, trickle, CaptureOptions::default()));
+        let streamed = read_all(Capture::read_from(&path, trickle, CaptureOptions::default()));
         assert_eq!(mapped, streamed, "read {step} bytes at a time");
     }
     if mapped.is_some() && !bytes.starts_with(&[0x1F, 0x8B]) {
         for (packing, packed) in [("gzip", gzip(bytes)), ("zstd", zstd::encode_all(bytes, 1).unwrap())] {
             std::fs::write(&path, packed).unwrap();
-            let packed = found(Capture::open(&path, CaptureOptions::default()));
+            let packed = read_all(Capture::open(&path, CaptureOptions::default()));
             assert_eq!(mapped, packed, "{packing}");
         }
     }

@@ -57,7 +57,7 @@ fn merged(files: Vec<Vec<Seen>>) -> Vec<Seen> {
 }
 
 /// Returns the packets of each file.
-fn each(inputs: &[Input]) -> Vec<Vec<Seen>> {
+fn read_each(inputs: &[Input]) -> Vec<Vec<Seen>> {
     inputs
         .iter()
         .map(|input| whole(std::slice::from_ref(input), SetOptions::default()).unwrap().packets)
@@ -78,7 +78,7 @@ fn packets_that_were_dealt_to_two_files_come_as_they_were() {
     let directory = tempfile::tempdir().unwrap();
     let times: Vec<u32> = (0..3000).map(|i| i * 10).collect();
     let all = write_all(directory.path(), &[capture(0, &times)]);
-    let packets = each(&all).remove(0);
+    let packets = read_each(&all).remove(0);
     for burst in [1, 3, 7, 8, 40, 400] {
         let mut files = [pcap_header(0xA1B2_C3D4, 1, false), pcap_header(0xA1B2_C3D4, 1, false)];
         for (i, packet) in packets.iter().enumerate() {
@@ -174,7 +174,7 @@ fn held_blocks_keep_their_contents_and_have_distinct_numbers() {
         })
         .collect();
     let inputs = write_all(directory.path(), &files);
-    let expected = merged(each(&inputs));
+    let expected = merged(read_each(&inputs));
     let mut set = CaptureSet::open(&inputs, BY_TIME).unwrap();
     let mut batch = PacketBatch::new();
     // Holds many blocks, and releases the oldest when the source has none.
@@ -222,7 +222,7 @@ fn many_files_that_all_overlap_are_merged() {
             .collect();
         let inputs = write_all(directory.path(), &files);
         let (found, overlapped) = packets_by_time(&inputs);
-        assert!(found == merged(each(&inputs)), "{count} files");
+        assert!(found == merged(read_each(&inputs)), "{count} files");
         assert_eq!(overlapped, Some(count));
         let (found, _) = packets_by_time(&[Input::Path(directory.path().to_path_buf())]);
         assert_eq!(found.len(), 8 * count);
@@ -311,7 +311,7 @@ fn a_long_packet_is_passed_on_between_others() {
     };
     let inputs = write_all(directory.path(), &[long(1), capture(1, &(0..60).collect::<Vec<_>>()), long(2)]);
     let (found, _) = packets_by_time(&inputs);
-    assert!(found == merged(each(&inputs)));
+    assert!(found == merged(read_each(&inputs)));
 }
 
 #[cfg(unix)]
@@ -433,21 +433,21 @@ proptest! {
             if *compress { gzip(&bytes) } else { bytes }
         }).collect();
         let inputs = write_all(directory.path(), &bytes);
-        let expected = merged(each(&inputs));
+        let expected = merged(read_each(&inputs));
         let (found, overlapped) = packets_by_time(&inputs);
         prop_assert!(found == expected);
         // Files that do not overlap come one after another in the order of first times.
         let mut by_first: Vec<_> = files.iter().enumerate().map(|(i, (times, _))| (times.first(), i)).collect();
         by_first.sort();
         let in_order: Vec<Input> = by_first.iter().map(|(_, i)| inputs[*i].clone()).collect();
-        let concat = each(&in_order).concat();
+        let concat = read_each(&in_order).concat();
         if let Ok((found, in_parts)) = in_parts(&inputs, 5) {
             prop_assert!(found == concat);
             prop_assert_eq!(in_parts.is_none(), concat == expected, "{:?}", in_parts);
         }
         prop_assert_eq!(overlapped.is_none(), concat == expected, "{:?}", overlapped);
         if files.iter().all(|(times, _)| times.is_sorted()) {
-            let mut sorted = each(&inputs).concat();
+            let mut sorted = read_each(&inputs).concat();
             sorted.sort_by_key(|packet| packet.time_ns);
             prop_assert!(found == sorted);
         }

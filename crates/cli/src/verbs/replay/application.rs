@@ -152,7 +152,7 @@ where
     let mut passed = records.map(|sink: &mut dyn AnySink| Passed(sink));
     let mut keep =
         part.map(|keep| move |record: &FlowRecord<A::Flow>, ticks, is_live| keep(record, ticks, is_live));
-    let mut ends = Endpoints::new(&mut *source, PolicyRef::of(policy), control)
+    let mut ends = Endpoints::new(&mut *source, PolicyRef::new(policy), control)
         .with_packets(packets.map(|sink| sink as _))
         .with_records(passed.as_mut().map(|sink| sink as _));
     ends.part = keep.as_mut().map(|keep| keep as _);

@@ -155,7 +155,7 @@ impl Outputs {
 
 /// Returns whether the extension of a name selects a classic pcap file.
 fn is_pcap(path: &Path) -> bool {
-    let (_, inner) = Compression::of(path);
+    let (_, inner) = Compression::from_path(path);
     Path::new(inner)
         .extension()
         .is_some_and(|ending| ending.eq_ignore_ascii_case("pcap") || ending.eq_ignore_ascii_case("cap"))
@@ -167,7 +167,7 @@ fn is_pcap(path: &Path) -> bool {
 ///
 /// Returns [`Failure::Output`] if a compressed file cannot be begun.
 pub(crate) fn capture_sink(file: OutputFile, path: &Path) -> Result<CaptureSink<PackedFile>, Failure> {
-    let (compression, _) = Compression::of(path);
+    let (compression, _) = Compression::from_path(path);
     let file = PackedFile::new(file, compression)
         .map_err(|error| Failure::Output(format!("cannot write packets to {}: {error}", path.display())))?;
     Ok(if is_pcap(path) { CaptureSink::pcap(file) } else { CaptureSink::new(file) })

@@ -290,7 +290,7 @@ impl Bench<'_> {
         listen();
         // The trips before the warm-up rounds are not needed.
         let warm_up = trips.len().saturating_sub(self.arguments.rounds.saturating_add(1));
-        let distances = Distances::of(&trips[warm_up..]);
+        let distances = Distances::from_round_trips(&trips[warm_up..]);
         for part in distances.sort(&samples) {
             self.scaling_rows(&part, report);
         }
@@ -306,12 +306,12 @@ impl Bench<'_> {
     fn scaling_rows(&self, part: &Sorted, report: &mut Report) {
         let Sorted { suffix, line_round_trip_ns: line, samples } = part;
         for samples in samples {
-            let of = |work: &str, times: &[u64]| {
+            let row = |work: &str, times: &[u64]| {
                 let work = format!("{work}{suffix}");
                 ResultRow::of_times(work, self.round, self.round, &samples.name, times).with_line(*line)
             };
-            report.results.push(of("all threads, wall ns per packet", &samples.wall_ns));
-            report.results.push(of("all threads, CPU ns per packet, waiting included", &samples.cpu_ns));
+            report.results.push(row("all threads, wall ns per packet", &samples.wall_ns));
+            report.results.push(row("all threads, CPU ns per packet, waiting included", &samples.cpu_ns));
         }
         let Some((inline, others)) = samples.split_first() else { return };
         report.ratios.extend(others.iter().map(|other| {
@@ -423,7 +423,7 @@ impl Bench<'_> {
             ..EngineConfig::new(mode)
         };
         let tables = config.tables(if mode == Layout::Inline { OrderGuarantee::Home } else { guarantee });
-        let policy = PolicyRef::of(&mut policy);
+        let policy = PolicyRef::new(&mut policy);
         let parts = Endpoints::new(source, policy, self.control);
         let report = run_with(&config, parts, |_| table::<A::Flow>(tables), |_| app()).map_err(text)?;
         if let Some(fault) = &report.fault {

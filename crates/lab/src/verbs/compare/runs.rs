@@ -206,8 +206,9 @@ fn read(path: &Path) -> Result<Records, Failure> {
 
 fn conversations(mut records: [Records; 2]) -> Conversations {
     let beyond = records.each_ref().map(|records| records.beyond);
-    let handshakes =
-        records.each_mut().map(|records| HandshakeTimes::of(std::mem::take(&mut records.handshakes)));
+    let handshakes = records
+        .each_mut()
+        .map(|records| HandshakeTimes::from_times(std::mem::take(&mut records.handshakes)));
     let mut both: HashMap<Key, [Option<Amount>; 2]> = HashMap::new();
     for (side, records) in records.into_iter().enumerate() {
         for (key, sum) in records.sums {

@@ -36,7 +36,7 @@ enum LogFormat {
 }
 
 impl LogFormat {
-    fn of(path: &Path) -> Result<Self, Failure> {
+    fn from_path(path: &Path) -> Result<Self, Failure> {
         if path.as_os_str() == "-" {
             return Ok(Self::Clf);
         }
@@ -75,7 +75,7 @@ enum Made {
 /// Runs the command.
 pub(super) fn run(arguments: &Weblog, common: &Common) -> Result<Status, Failure> {
     let begun = Instant::now();
-    let form = LogFormat::of(&arguments.output)?;
+    let form = LogFormat::from_path(&arguments.output)?;
     let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
     let is_log = matches!(form, LogFormat::Clf | LogFormat::Tsv);
     let packets = packet_model(arguments.connection, arguments.view);
@@ -260,8 +260,8 @@ mod tests {
             ("a.oracleGeneral.bin.zst", LogFormat::OracleGeneral),
             ("-", LogFormat::Clf),
         ] {
-            assert_eq!(LogFormat::of(Path::new(name)).unwrap(), form, "{name}");
+            assert_eq!(LogFormat::from_path(Path::new(name)).unwrap(), form, "{name}");
         }
-        assert!(LogFormat::of(Path::new("a.txt")).is_err());
+        assert!(LogFormat::from_path(Path::new("a.txt")).is_err());
     }
 }

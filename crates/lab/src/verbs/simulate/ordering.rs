@@ -55,8 +55,9 @@ pub(super) fn run(arguments: &Ordering, common: &Common) -> Result<Status, Failu
     let work: u64 = offer.traffic.jobs.iter().map(|job| u64::from(job.work)).sum();
     // The arrival rate equals the capacity of all threads together.
     let gap = (work / jobs / u64::from(most)).max(1);
-    let open = Offered::of(offer.traffic.clone().with_arrivals(gap, 0, seed), Pace::Open).map_err(usage)?;
-    let closed = Offered::of(offer.traffic, Pace::Closed).map_err(usage)?;
+    let open =
+        Offered::new(offer.traffic.clone().with_arrivals(gap, 0, seed), Pace::Open).map_err(usage)?;
+    let closed = Offered::new(offer.traffic, Pace::Closed).map_err(usage)?;
 
     let mut drops = Vec::new();
     let mut internal = Vec::new();

@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &Schedule, common: &Common) -> Result<Status, Failu
         pace = Pace::Open;
     }
     let bytes: u64 = traffic.jobs.iter().map(|job| u64::from(job.bytes)).sum();
-    let offered = Offered::of(traffic, pace).map_err(usage)?;
+    let offered = Offered::new(traffic, pace).map_err(usage)?;
     machine.check_flows(offered.workload().flows()).map_err(usage)?;
     let mut reports: Vec<(Scheme, Report)> = Vec::new();
     for scheme in schemes {

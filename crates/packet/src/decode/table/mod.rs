@@ -250,7 +250,7 @@ mod tests {
         for entry in all() {
             assert!(names.insert(entry.name), "{} is in the tables twice", entry.name);
             assert!(!entry.document.is_empty() && !entry.examples.is_empty(), "{}", entry.name);
-            let of: Vec<(u8, u16)> = match entry.announced {
+            let announced: Vec<(u8, u16)> = match entry.announced {
                 Announced::Links(links) => links.iter().map(|&link| (0, link)).collect(),
                 Announced::EtherTypes(types) => types.iter().map(|&kind| (1, kind)).collect(),
                 Announced::Protocols(protocols) => protocols.iter().map(|&one| (2, one.into())).collect(),
@@ -260,7 +260,7 @@ mod tests {
                 Announced::Gre(types) => types.iter().map(|&kind| (4, kind)).collect(),
                 Announced::Inside(_) => Vec::new(),
             };
-            for number in of {
+            for number in announced {
                 assert!(numbers.insert(number), "{}: {number:?} is announced twice", entry.name);
             }
         }

@@ -35,7 +35,7 @@ pub(super) struct Entry<'a> {
 
 impl<'a> Entry<'a> {
     /// Returns an entry of which nothing is read, with addresses under wildcard masks.
-    pub(super) fn of(number: usize, line: &'a str, words: &'a [&'a str], objects: &'a Objects) -> Self {
+    pub(super) fn new(number: usize, line: &'a str, words: &'a [&'a str], objects: &'a Objects) -> Self {
         Self { number, line, words, next: 0, style: Style::Wildcard, is_v6: false, objects }
     }
 
@@ -43,7 +43,7 @@ impl<'a> Entry<'a> {
     pub(super) fn service(mut self) -> Result<Conditions, LoadError> {
         let mut conditions = Conditions::default();
         if self.take("tcp-udp") {
-            conditions.ask_protocol(&Ranges::of([(6, 6), (17, 17)]));
+            conditions.ask_protocol(&Ranges::new([(6, 6), (17, 17)]));
         } else {
             self.protocol(&mut conditions)?;
         }
@@ -144,7 +144,7 @@ impl<'a> Entry<'a> {
             "object" | "object-group" => {
                 let name = self.word("the name of an object")?;
                 if let Some(protocols) = self.objects.protocols.get(name) {
-                    conditions.ask_protocol(&Ranges::of(protocols.iter().copied()));
+                    conditions.ask_protocol(&Ranges::new(protocols.iter().copied()));
                 } else if let Some(services) = self.objects.services.get(name) {
                     conditions.ask(TestKind::AnyOf(services.clone()));
                 } else {
@@ -213,10 +213,12 @@ impl<'a> Entry<'a> {
             "object" | "object-group" => {
                 let name = self.word("the name of an object")?;
                 let Some(found) = self.objects.networks.get(name) else { return Err(self.missing()) };
-                let of = |is_v6: bool| {
-                    Ranges::of(found.iter().filter(|one| one.0 == is_v6).map(|&(_, low, high)| (low, high)))
+                let family = |is_v6: bool| {
+                    Ranges::new(
+                        found.iter().filter(|one| one.0 == is_v6).map(|&(_, low, high)| (low, high)),
+                    )
                 };
-                let (v4, v6) = (of(false), of(true));
+                let (v4, v6) = (family(false), family(true));
                 match (v4.is_empty(), v6.is_empty()) {
                     (false, true) => conditions.ask_address(is_destination, false, &v4),
                     (true, false) => conditions.ask_address(is_destination, true, &v6),
@@ -235,7 +237,7 @@ impl<'a> Entry<'a> {
                     self.expected(WHAT)
                 })?;
                 if range.0 != 0 || range.1 != if is_v6 { u128::MAX } else { 0xffff_ffff } {
-                    conditions.ask_address(is_destination, is_v6, &Ranges::of([range]));
+                    conditions.ask_address(is_destination, is_v6, &Ranges::new([range]));
                 } else {
                     conditions.families =
                         conditions.families.and(if is_v6 { Families::V6 } else { Families::V4 });
@@ -285,22 +287,22 @@ impl<'a> Entry<'a> {
                 while self.words.get(self.next).is_some_and(|word| port(word).is_some()) {
                     ports.push(one(self)?);
                 }
-                let set = Ranges::of(ports.into_iter().map(|port| (port, port)));
+                let set = Ranges::new(ports.into_iter().map(|port| (port, port)));
                 if word == "neq" { set.complement(0xffff) } else { set }
             }
             "lt" | "gt" => {
                 self.next += 1;
                 let port = one(self)?;
                 if word == "lt" {
-                    Ranges::of(port.checked_sub(1).map(|end| (0, end)))
+                    Ranges::new(port.checked_sub(1).map(|end| (0, end)))
                 } else {
-                    Ranges::of([(port + 1, 0xffff)])
+                    Ranges::new([(port + 1, 0xffff)])
                 }
             }
             "range" => {
                 self.next += 1;
                 let (low, high) = (one(self)?, one(self)?);
-                Ranges::of([(low.min(high), low.max(high))])
+                Ranges::new([(low.min(high), low.max(high))])
             }
             "object-group"
                 if self
@@ -309,11 +311,11 @@ impl<'a> Entry<'a> {
                     .is_some_and(|name| self.objects.ports.contains_key(*name)) =>
             {
                 self.next += 2;
-                Ranges::of(self.objects.ports[self.words[self.next - 1]].iter().copied())
+                Ranges::new(self.objects.ports[self.words[self.next - 1]].iter().copied())
             }
             _ => return Ok(()),
         };
-        let allowed = Ranges::of(WITH_PORTS.map(|number| (u128::from(number), u128::from(number))));
+        let allowed = Ranges::new(WITH_PORTS.map(|number| (u128::from(number), u128::from(number))));
         if !conditions.protocols.as_ref().is_some_and(|asked| allowed.covers(asked)) {
             self.next = start;
             return Err(self.expected("a protocol with ports, such as tcp or udp, before the ports"));
@@ -382,7 +384,7 @@ impl<'a> Entry<'a> {
                     self.expected("a precedence from 0 to 7, or its name")
                 })?;
                 let low = u128::from(value) * 8;
-                conditions.ask(TestKind::Number(HeaderField::Dscp, Ranges::of([(low, low + 7)])));
+                conditions.ask(TestKind::Number(HeaderField::Dscp, Ranges::new([(low, low + 7)])));
             }
             "ack" | "fin" | "psh" | "rst" | "syn" | "urg" if protocols == Some(6) => {
                 // Several of these mean: one of the flags is set.
@@ -447,7 +449,7 @@ impl<'a> Entry<'a> {
                 let name = self.word("the name of an object")?;
                 let Some(all) = self.objects.icmp.get(name) else { return Err(self.missing()) };
                 let ranges = all.iter().flat_map(|codes| codes.as_slice().iter().copied());
-                conditions.ask(TestKind::Icmp { is_v6: protocols == Some(58), codes: Ranges::of(ranges) });
+                conditions.ask(TestKind::Icmp { is_v6: protocols == Some(58), codes: Ranges::new(ranges) });
             }
             name if matches!(protocols, Some(1 | 58)) => {
                 let is_v6 = protocols == Some(58);
@@ -492,7 +494,7 @@ fn flag(word: &str) -> u8 {
 pub(super) fn icmp_codes(name: &str, is_v6: bool) -> Option<Ranges> {
     if let Some(kind) = decimal::<u8>(name) {
         let kind = u128::from(kind) << 8;
-        return Some(Ranges::of([(kind, kind | 0xff)]));
+        return Some(Ranges::new([(kind, kind | 0xff)]));
     }
     let known = match (name, is_v6) {
         ("echo", false) => "8",

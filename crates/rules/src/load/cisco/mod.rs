@@ -83,7 +83,7 @@ pub fn load(text: &str, list: Option<&str>, limits: LoadLimits) -> Result<Policy
         None => (!lists.chains.is_empty()).then_some(0),
     };
     let Some(chosen) = chosen else { return Ok(Policy::default()) };
-    if let Some(errors) = LoadErrors::of(lists.errors.remove(&chosen).unwrap_or_default()) {
+    if let Some(errors) = LoadErrors::from_list(lists.errors.remove(&chosen).unwrap_or_default()) {
         return Err(errors);
     }
     let families = if lists.is_v6[chosen] { Families::V6 } else { Families::V4 };
@@ -162,11 +162,11 @@ fn read(text: &str, limits: LoadLimits) -> Result<Lists, LoadErrors> {
             }
             _ => {}
         }
-        if let Some(begun) = Kind::of(&words) {
+        if let Some(begun) = Kind::parse(&words) {
             (list, object) = (None, Some(begun));
             continue;
         }
-        let mut entry = Entry::of(number, line, &words, &objects);
+        let mut entry = Entry::new(number, line, &words, &objects);
         match words[..] {
             ["ip" | "ipv6", "access-list", "extended" | "standard", name, ..] => {
                 (list, object) =

@@ -49,7 +49,7 @@ pub(super) struct Objects {
 
 impl Kind {
     /// Returns the kind and the name of the object that a line begins.
-    pub(super) fn of<'a>(words: &[&'a str]) -> Option<(Self, &'a str)> {
+    pub(super) fn parse<'a>(words: &[&'a str]) -> Option<(Self, &'a str)> {
         match *words {
             ["object" | "object-group", "network", name, ..] => Some((Self::Network, name)),
             ["object-group", "service", name, _, ..] => Some((Self::Ports, name)),
@@ -192,14 +192,14 @@ impl Objects {
         }
         let words = words.strip_prefix(&["service-object"]).unwrap_or(words);
         let words = words.strip_prefix(&["service"]).unwrap_or(words);
-        Entry::of(number, line, words, self).service().ok().map(|found| Vec::from([found]))
+        Entry::new(number, line, words, self).service().ok().map(|found| Vec::from([found]))
     }
 
     fn protocol(&self, words: &[&str], number: usize, line: &str) -> Option<Vec<(u128, u128)>> {
         match *words {
             ["group-object", other] => self.protocols.get(other).cloned(),
             ["protocol-object", one] => {
-                let found = Entry::of(number, line, &[one], self).service().ok()?;
+                let found = Entry::new(number, line, &[one], self).service().ok()?;
                 Some(found.protocols.map_or_else(|| Vec::from([(0, 255)]), |set| set.as_slice().to_vec()))
             }
             _ => None,

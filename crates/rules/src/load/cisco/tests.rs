@@ -40,16 +40,16 @@ fn numbered_lists_and_those_of_an_asa_are_read() {
     assert!(is_cisco(text));
     assert_eq!(lists(text), ["10", "101", "OUT"]);
     assert!(load(text, None, LoadLimits::default()).unwrap_err().to_string().contains("10, 101, OUT"));
-    let of = |name: &str| load(text, Some(name), LoadLimits::default()).unwrap();
+    let loaded = |name: &str| load(text, Some(name), LoadLimits::default()).unwrap();
     assert_eq!(
-        (line(&of("10"), &tcp([10, 1, 1, 1], 1, 2)), line(&of("10"), &tcp([11, 1, 1, 1], 1, 2))),
+        (line(&loaded("10"), &tcp([10, 1, 1, 1], 1, 2)), line(&loaded("10"), &tcp([11, 1, 1, 1], 1, 2))),
         (1, 2)
     );
     let mut udp = tcp([9; 4], 1024, 0);
     udp.tuple.protocol = 17;
-    assert_eq!((line(&of("101"), &udp), line(&of("101"), &tcp([9; 4], 1024, 2))), (3, 4));
-    assert_eq!(line(&of("OUT"), &tcp([10, 1, 1, 1], 8005, 2)), 11);
-    assert_eq!(line(&of("OUT"), &tcp([10, 1, 1, 1], 8011, 2)), 13);
+    assert_eq!((line(&loaded("101"), &udp), line(&loaded("101"), &tcp([9; 4], 1024, 2))), (3, 4));
+    assert_eq!(line(&loaded("OUT"), &tcp([10, 1, 1, 1], 8005, 2)), 11);
+    assert_eq!(line(&loaded("OUT"), &tcp([10, 1, 1, 1], 8011, 2)), 13);
 }
 
 #[test]

@@ -164,7 +164,7 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
 /// Returns the rules of a chain, or those that tell which packets it leaves untracked.
 fn policy_of(text: &str, options: &Options<'_>, is_untracking: bool) -> Result<Policy, LoadErrors> {
     let (tables, errors) = tables(text, options);
-    if let Some(errors) = LoadErrors::of(errors) {
+    if let Some(errors) = LoadErrors::from_list(errors) {
         return Err(errors);
     }
     // The kernel keeps the last table of a name and family.
@@ -201,7 +201,7 @@ fn policy_of(text: &str, options: &Options<'_>, is_untracking: bool) -> Result<P
                 errors.extend(wrong_target(text, &chains.chains, &table.jumps, rule));
             }
         }
-        if let Some(errors) = LoadErrors::of(errors) {
+        if let Some(errors) = LoadErrors::from_list(errors) {
             return Err(errors);
         }
         let families =
@@ -214,7 +214,7 @@ fn policy_of(text: &str, options: &Options<'_>, is_untracking: bool) -> Result<P
                            this table; remove it, or set the family with --family";
             at_line(text, rule.line, String::from(message))
         });
-        if let Some(errors) = LoadErrors::of(wrong.collect()) {
+        if let Some(errors) = LoadErrors::from_list(wrong.collect()) {
             return Err(errors);
         }
         chains.families = Some(families);

@@ -87,10 +87,10 @@ const ICMPV6: [(&str, u8, Option<u8>); 32] = [
 /// Reads an ICMP type: a name, a type, or a type and a code. The type is in the upper byte of the
 /// result.
 pub(crate) fn icmp(text: &str, is_v6: bool) -> Option<Ranges> {
-    let of = |kind: u8, code: Option<u8>| {
+    let icmp = |kind: u8, code: Option<u8>| {
         let kind = u128::from(kind) << 8;
         code.map_or_else(
-            || Ranges::of([(kind, kind | 0xff)]),
+            || Ranges::new([(kind, kind | 0xff)]),
             |code| Ranges::exact(kind | u128::from(code)),
         )
     };
@@ -99,13 +99,13 @@ pub(crate) fn icmp(text: &str, is_v6: bool) -> Option<Ranges> {
     }
     let names = if is_v6 { &ICMPV6[..] } else { &ICMP[..] };
     if let Some(&(_, kind, code)) = names.iter().find(|(name, ..)| name.eq_ignore_ascii_case(text)) {
-        return Some(of(kind, code));
+        return Some(icmp(kind, code));
     }
     let (kind, code) = text.split_once('/').map_or((text, None), |(kind, code)| (kind, Some(code)));
     let kind: u8 = crate::rule::decimal(kind)?;
     match code {
-        Some(code) => Some(of(kind, Some(crate::rule::decimal(code)?))),
-        None => Some(of(kind, None)),
+        Some(code) => Some(icmp(kind, Some(crate::rule::decimal(code)?))),
+        None => Some(icmp(kind, None)),
     }
 }
 
@@ -155,7 +155,7 @@ mod tests {
             assert_eq!(icmp(name, false), icmp(number, false), "{name}");
         }
         assert_eq!(icmp("neighbor-solicitation", true), icmp("135", true));
-        assert_eq!(icmp("255", false), Some(Ranges::of([(0xff00, 0xffff)])));
+        assert_eq!(icmp("255", false), Some(Ranges::new([(0xff00, 0xffff)])));
         assert_eq!((icmp("256", false), icmp("8/", false), icmp("+8", false)), (None, None, None));
         assert_eq!(
             (tcp_flags("SYN,ACK"), tcp_flags("ALL"), tcp_flags("SYM")),

@@ -22,7 +22,7 @@ impl<'a> Reader<'a> {
                 let ends = number(low, 0).zip(number(high, 65_535));
                 let ends = ends.filter(|&(low, high)| low <= high && high <= 65_535);
                 let (low, high) = ends.ok_or_else(|| self.expected(word.at, "a length such as 40:1500"))?;
-                let set = Ranges::of([(u128::from(low), u128::from(high))]);
+                let set = Ranges::new([(u128::from(low), u128::from(high))]);
                 self.conditions.ask(Test::new(TestKind::Number(HeaderField::Length, set), not));
             }
             "--dscp" | "--dscp-class" => {
@@ -52,8 +52,8 @@ impl<'a> Reader<'a> {
                     decimal(&word.text).ok_or_else(|| self.expected(word.at, "a number from 0 to 255"))?;
                 let number = u128::from(number);
                 let set = match option.text.rsplit('-').next() {
-                    Some("lt") => Ranges::of(number.checked_sub(1).map(|end| (0, end))),
-                    Some("gt") => Ranges::of([(number + 1, 255)]),
+                    Some("lt") => Ranges::new(number.checked_sub(1).map(|end| (0, end))),
+                    Some("gt") => Ranges::new([(number + 1, 255)]),
                     Some("eq" | "ttl" | "hl") => Ranges::exact(number),
                     _ => return Err(self.expected(option.at, "--ttl-eq, --ttl-lt or --ttl-gt")),
                 };

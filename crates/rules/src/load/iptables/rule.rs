@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
             return Err(self.refuse(at, text));
         }
         if let Some(at) = self.ports_at {
-            let allowed = Ranges::of(WITH_PORTS.map(|number| (u128::from(number), u128::from(number))));
+            let allowed = Ranges::new(WITH_PORTS.map(|number| (u128::from(number), u128::from(number))));
             if !self.conditions.protocols.as_ref().is_some_and(|asked| allowed.covers(asked)) {
                 return Err(self.expected(at, "a protocol with ports: -p tcp, udp, udplite, sctp or dccp"));
             }
@@ -374,7 +374,7 @@ impl<'a> Reader<'a> {
                 if is_v6 != IpAddr::is_ipv6(&high) {
                     return Err(wrong());
                 }
-                let set = Ranges::of([(bits(low), bits(high))]);
+                let set = Ranges::new([(bits(low), bits(high))]);
                 if set.is_empty() {
                     return Err(self.expected(word.at, "a range that ends after its start"));
                 }
@@ -403,7 +403,7 @@ impl<'a> Reader<'a> {
                 let target = self.target.clone().unwrap_or_default();
                 let arguments = self.rest_of_option();
                 let later = self.words.get(self.next..).unwrap_or_default();
-                self.writes.extend(writes::of(&target, text, &arguments, later, self.is_v6));
+                self.writes.extend(writes::read(&target, text, &arguments, later, self.is_v6));
             }
             // Options of targets, which follow the target.
             text if self.does.is_some() && self.module.is_none() && text.starts_with("--") => {
@@ -484,7 +484,7 @@ impl<'a> Reader<'a> {
         self.target_at = word.at;
         self.target = Some(word.text.clone());
         self.module = None;
-        self.does = Some(if is_goto { Does::Goto(word.text.clone()) } else { targets::of(&word.text) });
+        self.does = Some(if is_goto { Does::Goto(word.text.clone()) } else { targets::effect(&word.text) });
         Ok(())
     }
 
@@ -617,7 +617,7 @@ impl<'a> Reader<'a> {
             ranges.push((u128::from(low), u128::from(high)));
             at += part.len() + 1;
         }
-        Ok(Ranges::of(ranges))
+        Ok(Ranges::new(ranges))
     }
 
     fn states(&mut self, option: &'a Word, mut not: bool) -> Result<(), LoadError> {

@@ -46,7 +46,7 @@ pub(crate) fn is_passing(name: &str) -> bool {
 }
 
 /// Returns the effect of a target; a name that is not a target is a chain.
-pub(super) fn of(name: &str) -> Does {
+pub(super) fn effect(name: &str) -> Does {
     match name {
         "ACCEPT" => Does::Decide(Action::Accept, 1),
         "DROP" | "TARPIT" | "STEAL" | "DELUDE" | "CHAOS" | "ECHO" | "MIRROR" => {

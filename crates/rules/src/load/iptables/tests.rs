@@ -347,14 +347,17 @@ fn a_target_that_another_program_decides_may_do_either() {
                  -A FORWARD -j SYNPROXY --sack-perm --timestamp --wscale 7 --mss 1460\n\
                  -A FORWARD -j FLOWOFFLOAD --hw\n-A FORWARD -j FULLCONENAT\nCOMMIT\n";
     let policy = load(saved, &Options { chain: "FORWARD", ..Options::default() }).unwrap();
-    let of = |assume: Assume, protocol: u8| {
+    let verdict = |assume: Assume, protocol: u8| {
         let packet = Packet::new(FiveTuple::v4([10, 0, 0, 1], [192, 0, 2, 1], 9, 80, protocol));
         let found = policy.first_match(&packet, assume).unwrap();
         (policy.source(found).unwrap().line, policy.set().get(found).unwrap().action.unwrap())
     };
-    assert_eq!(of(Assume::Match, 6), (3, Action::Accept));
-    assert_eq!(of(Assume::NoMatch, 6), (3, Action::Deny));
-    assert_eq!((of(Assume::Match, 17), of(Assume::NoMatch, 17)), ((4, Action::Deny), (6, Action::Accept)));
+    assert_eq!(verdict(Assume::Match, 6), (3, Action::Accept));
+    assert_eq!(verdict(Assume::NoMatch, 6), (3, Action::Deny));
+    assert_eq!(
+        (verdict(Assume::Match, 17), verdict(Assume::NoMatch, 17)),
+        ((4, Action::Deny), (6, Action::Accept))
+    );
 }
 
 #[test]

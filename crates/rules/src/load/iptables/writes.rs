@@ -47,7 +47,7 @@ pub(super) fn tos(text: &str) -> Option<Vec<TestKind>> {
     let (value, mask) = service(text)?;
     let test = |field: HeaderField, value: u32, mask: u32| {
         let matching = (0..=field.max()).filter(|number| number & u128::from(mask) == u128::from(value));
-        TestKind::Number(field, Ranges::of(matching.map(|number| (number, number))))
+        TestKind::Number(field, Ranges::new(matching.map(|number| (number, number))))
     };
     let mut tests = Vec::new();
     if mask & !3 != 0 || value & !3 != 0 {
@@ -78,7 +78,7 @@ pub(super) fn is_of(target: &str, option: &str) -> bool {
 /// Returns what an option of a target writes. What cannot be followed is an unknown value.
 ///
 /// `later` has the words after the option.
-pub(super) fn of(
+pub(super) fn read(
     target: &str,
     option: &str,
     arguments: &[&str],

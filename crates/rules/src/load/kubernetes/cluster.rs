@@ -144,8 +144,8 @@ impl Cluster {
         namespaces: Option<&Yaml>,
         own_namespace: &str,
     ) -> Result<Vec<&Pod>, Wrong> {
-        let pods = pods.map(Selector::of).transpose()?;
-        let namespaces = namespaces.map(Selector::of).transpose()?;
+        let pods = pods.map(Selector::parse).transpose()?;
+        let namespaces = namespaces.map(Selector::parse).transpose()?;
         let is_selected = |pod: &&Pod| {
             let is_in = match &namespaces {
                 Some(selector) => selector.matches(&self.namespace(&pod.namespace)),
@@ -182,7 +182,7 @@ impl Pod {
 /// Returns the IPv4 and IPv6 addresses of pods.
 pub(super) fn addresses(pods: &[&Pod]) -> [Ranges; 2] {
     [0, 1].map(|family| {
-        Ranges::of(pods.iter().flat_map(|pod| pod.addresses[family].iter().map(|&one| (one, one))))
+        Ranges::new(pods.iter().flat_map(|pod| pod.addresses[family].iter().map(|&one| (one, one))))
     })
 }
 
@@ -230,7 +230,7 @@ enum Ask {
 struct Selector(Vec<(String, Ask)>);
 
 impl Selector {
-    fn of(node: &Yaml) -> Result<Self, Wrong> {
+    fn parse(node: &Yaml) -> Result<Self, Wrong> {
         Wrong::unless_known(node, "a selector", &["matchLabels", "matchExpressions"])?;
         let equal = labels(node, "matchLabels")?;
         let mut all: Vec<(String, Ask)> =

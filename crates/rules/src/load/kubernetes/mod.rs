@@ -175,7 +175,7 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
             Err(wrong) => errors.extend(wrong.into_iter().map(|wrong| wrong.in_text(text))),
         }
     }
-    if let Some(errors) = LoadErrors::of(errors) {
+    if let Some(errors) = LoadErrors::from_list(errors) {
         return Err(errors);
     }
     let mut number = 0;
@@ -248,7 +248,7 @@ fn cluster_of(addresses: &str, limits: LoadLimits) -> Result<Cluster, LoadErrors
         );
         errors.push(Wrong::new(1, &message).in_text(addresses));
     }
-    LoadErrors::of(errors).map_or(Ok(cluster), Err)
+    LoadErrors::from_list(errors).map_or(Ok(cluster), Err)
 }
 
 /// Returns the objects of documents; for a list, its items.

@@ -279,7 +279,7 @@ fn push(
         if let Some((protocol, ports)) = port {
             conditions.ask_protocol(&Ranges::exact(u128::from(*protocol)));
             if let Ports::Range(low, high) = ports {
-                conditions.ask_port(true, &Ranges::of([(u128::from(*low), u128::from(*high))]));
+                conditions.ask_port(true, &Ranges::new([(u128::from(*low), u128::from(*high))]));
             }
         }
         policy.allowed.push((is_egress, line, conditions));
@@ -308,7 +308,7 @@ fn ip_block(block: &Yaml) -> Result<[Ranges; 2], Wrong> {
         }
         without.push(range);
     }
-    let ranges = Ranges::of([all]).intersection(&Ranges::of(without).complement(max));
-    let none = || Ranges::of([]);
+    let ranges = Ranges::new([all]).intersection(&Ranges::new(without).complement(max));
+    let none = || Ranges::new([]);
     Ok(if is_v6 { [none(), ranges] } else { [ranges, none()] })
 }

@@ -65,7 +65,7 @@ pub(super) enum Op {
 
 impl Op {
     /// Returns the operator with a sign or a name.
-    pub(super) fn of(sign: &str) -> Option<Self> {
+    pub(super) fn from_sign(sign: &str) -> Option<Self> {
         Some(match sign {
             "==" | "eq" => Self::Equal,
             "!=" | "ne" => Self::NotEqual,
@@ -100,7 +100,7 @@ pub(super) enum Verdict {
 
 impl Verdict {
     /// Returns the verdict that a word alone is.
-    pub(super) fn of(word: &str) -> Option<Self> {
+    pub(super) fn from_word(word: &str) -> Option<Self> {
         Some(match word {
             "accept" => Self::Accept,
             "drop" => Self::Drop,

@@ -53,7 +53,7 @@ impl Parser<'_> {
                 if rest.is_empty() {
                     verdict = self.mapped(depth)?;
                     key = Value::Word(name);
-                } else if let Some(found) = Verdict::of(&rest) {
+                } else if let Some(found) = Verdict::from_word(&rest) {
                     verdict = Some(found);
                     key = Value::Word(name);
                 } else if matches!(rest.as_str(), "jump" | "goto") {
@@ -115,7 +115,7 @@ impl Parser<'_> {
             self.single(depth + 1)?;
             return Ok(None);
         };
-        if let Some(verdict) = Verdict::of(word) {
+        if let Some(verdict) = Verdict::from_word(word) {
             self.next += 1;
             return Ok(Some(verdict));
         }

@@ -31,9 +31,9 @@ pub(super) fn icmp_types(value: &Value, is_v6: bool) -> Option<Ranges> {
         Value::Word(word) => one(word).or_else(|| {
             let (low, high) = word.split_once('-')?;
             let (low, high) = (one(low)?.hull()?.0, one(high)?.hull()?.1);
-            (low <= high).then(|| Ranges::of([(low, high)]))
+            (low <= high).then(|| Ranges::new([(low, high)]))
         }),
-        Value::Range(low, high) => Some(Ranges::of([(one(low)?.hull()?.0, one(high)?.hull()?.1)])),
+        Value::Range(low, high) => Some(Ranges::new([(one(low)?.hull()?.0, one(high)?.hull()?.1)])),
         _ => None,
     }
 }

@@ -216,7 +216,7 @@ fn verdict(kind: &str, body: &Json) -> Option<Verdict> {
         "jump" => Verdict::Jump(target()?),
         "goto" => Verdict::Goto(target()?),
         "snat" | "dnat" | "masquerade" | "redirect" => Verdict::Translate,
-        kind => return Verdict::of(kind),
+        kind => return Verdict::from_word(kind),
     })
 }
 
@@ -243,7 +243,7 @@ fn statement(json: &Json) -> Result<Statement, String> {
                     let masked = Expr::Masked(Box::new(expr(left)?), Box::new(value(right)?));
                     return Ok(Statement::Match(masked, Op::Equal, Value::Word("0".into())));
                 }
-                sign => Op::of(sign).ok_or_else(|| format!("unknown comparison '{sign}'"))?,
+                sign => Op::from_sign(sign).ok_or_else(|| format!("unknown comparison '{sign}'"))?,
             };
             match value(right) {
                 Ok(right) => Statement::Match(expr(left)?, op, right),

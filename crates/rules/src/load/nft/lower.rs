@@ -169,7 +169,7 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                         })?,
                     );
                 }
-                let set = ordered(op, Ranges::of(set), all);
+                let set = ordered(op, Ranges::new(set), all);
                 conditions.ask_address(field == "daddr", is_v6, &set);
             }
             ("ip", "protocol") => conditions.ask_protocol(&numbers(255, &protocol_number)?),
@@ -221,7 +221,7 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                         .map(move |(low, high)| (kind << 8 | low, kind << 8 | high))
                         .collect::<Vec<_>>()
                 });
-                conditions.ask(TestKind::Icmp { is_v6, codes: Ranges::of(every) });
+                conditions.ask(TestKind::Icmp { is_v6, codes: Ranges::new(every) });
             }
             ("ether", "saddr") => {
                 let mut any = Vec::new();
@@ -233,9 +233,9 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                 let kind = if let [one] = &any[..] {
                     one.clone()
                 } else {
-                    let of =
+                    let lowered =
                         |kind| Conditions { tests: Vec::from([Test::from(kind)]), ..Conditions::default() };
-                    TestKind::AnyOf(any.into_iter().map(of).collect())
+                    TestKind::AnyOf(any.into_iter().map(lowered).collect())
                 };
                 conditions.ask(Test::new(kind, not));
             }
@@ -380,7 +380,7 @@ fn numbers(
     if ranges.iter().any(|(low, high)| low > high) {
         return Err(format!("{what}: a range ends before it begins"));
     }
-    Ok(ordered(op, Ranges::of(ranges), max))
+    Ok(ordered(op, Ranges::new(ranges), max))
 }
 
 /// Returns the values from 0 to `max` that compare with a set in this way.
@@ -389,10 +389,10 @@ fn ordered(op: Op, set: Ranges, max: u128) -> Ranges {
     match op {
         Op::In | Op::Equal => set,
         Op::NotEqual => set.complement(max),
-        Op::Less => Ranges::of(low.checked_sub(1).map(|end| (0, end))),
-        Op::LessOrEqual => Ranges::of([(0, high)]),
-        Op::Greater => Ranges::of(high.checked_add(1).map(|start| (start, max))),
-        Op::GreaterOrEqual => Ranges::of([(low, max)]),
+        Op::Less => Ranges::new(low.checked_sub(1).map(|end| (0, end))),
+        Op::LessOrEqual => Ranges::new([(0, high)]),
+        Op::Greater => Ranges::new(high.checked_add(1).map(|start| (start, max))),
+        Op::GreaterOrEqual => Ranges::new([(low, max)]),
     }
 }
 

@@ -76,7 +76,7 @@ impl Default for Options<'_> {
 pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
     options.limits.check_bytes(text)?;
     let Parsed { mut tables, notes: unread, errors } = parsed(text, options.limits);
-    if let Some(errors) = LoadErrors::of(errors) {
+    if let Some(errors) = LoadErrors::from_list(errors) {
         return Err(errors);
     }
     let is_tracked = tables.iter().any(tracks);
@@ -148,7 +148,7 @@ fn policy_of(
         // Errors in chains that packets do not reach do not matter.
         let reached = chains.reached(chain);
         errors.retain(|(chain, _)| reached.contains(chain));
-        if let Some(errors) = LoadErrors::of(errors.into_iter().map(|(_, error)| error).collect()) {
+        if let Some(errors) = LoadErrors::from_list(errors.into_iter().map(|(_, error)| error).collect()) {
             return Err(errors);
         }
         passed.retain(|(chain, _)| reached.contains(chain));

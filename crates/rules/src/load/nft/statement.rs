@@ -85,7 +85,7 @@ impl Parser<'_> {
             return from_iptables(name).map_err(|message| self.refuse(at, message));
         }
         self.next += 1;
-        if let Some(verdict) = Verdict::of(word) {
+        if let Some(verdict) = Verdict::from_word(word) {
             return Ok(Statement::Verdict(verdict));
         }
         Ok(match word {
@@ -367,8 +367,8 @@ impl Parser<'_> {
             return Ok(Statement::Match(expr, Op::Equal, Value::Word("0".into())));
         }
         let op = match self.peek() {
-            Some(Kind::Sign(sign)) => Op::of(sign),
-            Some(Kind::Word(word)) => Op::of(word),
+            Some(Kind::Sign(sign)) => Op::from_sign(sign),
+            Some(Kind::Word(word)) => Op::from_sign(word),
             _ => None,
         };
         let op = op.unwrap_or(Op::In);

@@ -8,7 +8,7 @@ fn chain(rules: &str) -> String {
     )
 }
 
-fn of(rules: &str) -> Policy {
+fn policy(rules: &str) -> Policy {
     let text = chain(rules);
     load(&text, &Options::default()).unwrap_or_else(|errors| panic!("{text}\n{errors}"))
 }
@@ -68,7 +68,7 @@ fn comparisons_are_as_nft_means_them() {
             packet([10, 9, 9, 2], 9, 6),
         ),
     ] {
-        let policy = of(&format!("\t\t{rule}"));
+        let policy = policy(&format!("\t\t{rule}"));
         let accepts = |packet: &Packet<'_>| {
             let id = policy.first_match(packet, Assume::NoMatch);
             id.and_then(|id| policy.set().get(id)).unwrap().action == Some(Action::Accept)
@@ -79,11 +79,13 @@ fn comparisons_are_as_nft_means_them() {
 
 #[test]
 fn flags_states_types_and_interfaces_are_asked() {
-    let policy = of("\t\tct state vmap { established : accept, related : accept, invalid : drop }\n\
+    let policy = policy(
+        "\t\tct state vmap { established : accept, related : accept, invalid : drop }\n\
         \t\tiifname \"lo\" accept\n\t\ttcp flags & (fin|syn|rst|ack) == syn tcp dport 22 accept\n\
         \t\ttcp flags syn / fin,syn,rst,ack tcp dport 23 accept\n\t\ttcp flags rst,fin tcp dport 24 accept\n\
         \t\ticmp type { echo-request, destination-unreachable } limit rate 5/second burst 10 packets accept\n\
-        \t\tip frag-off & 0x1fff != 0 counter packets 0 bytes 0 accept\n\t\tiifname { \"eth*\", \"wl0\" } udp dport 5000-5010 accept");
+        \t\tip frag-off & 0x1fff != 0 counter packets 0 bytes 0 accept\n\t\tiifname { \"eth*\", \"wl0\" } udp dport 5000-5010 accept",
+    );
     let mut base = packet([1; 4], 22, 6);
     (base.input, base.state, base.tcp_flags) =
         (Some("wl0"), Some(crate::firewall::ConnectionState::New), Some(2));
@@ -341,8 +343,10 @@ fn rules_of_other_hooks_do_not_matter() {
 
 #[test]
 fn chains_in_braces_are_jumped_to() {
-    let policy = of("ct state invalid jump {\n limit rate 10/second log prefix \"a\"\n drop\n}\n\
-        tcp dport 22 jump {\n ip saddr 10.0.0.0/8 goto {\n accept\n }\n ip saddr 11.0.0.0/8 return\n drop\n}\n accept");
+    let policy = policy(
+        "ct state invalid jump {\n limit rate 10/second log prefix \"a\"\n drop\n}\n\
+        tcp dport 22 jump {\n ip saddr 10.0.0.0/8 goto {\n accept\n }\n ip saddr 11.0.0.0/8 return\n drop\n}\n accept",
+    );
     for (source, port, expected) in
         [([10, 0, 0, 1], 22, 10), ([11, 0, 0, 1], 22, 15), ([12, 0, 0, 1], 22, 13), ([12, 0, 0, 1], 23, 15)]
     {
@@ -362,7 +366,7 @@ fn the_time_of_day_may_match() {
         "meta day != \"Tuesday\" accept",
         "time >= \"2024-05-04 19:00\" day { \"Monday\", \"Friday\" } accept",
     ] {
-        let policy = of(rule);
+        let policy = policy(rule);
         let tcp = packet([1; 4], 22, 6);
         let decides =
             |assume| policy.first_match(&tcp, assume).and_then(|id| policy.source(id)).unwrap().line;

@@ -74,7 +74,7 @@ struct Words {
 }
 
 impl Words {
-    fn of(start: usize, field: Spanned<Value>) -> Self {
+    fn new(start: usize, field: Spanned<Value>) -> Self {
         let place = start + field.span().start;
         let words = match field.into_inner() {
             Value::Number(number) => Vec::from([alloc::format!("{number}")]),
@@ -124,14 +124,14 @@ pub(super) fn rule(
     let fields = entry.into_inner();
     let mut rule = Rule { value: index as u32, ..Rule::ANY };
     if let Some(priority) =
-        whole(text, start, fields.priority, "a priority from -2147483648 to 2147483647")?
+        whole_number(text, start, fields.priority, "a priority from -2147483648 to 2147483647")?
     {
         rule.priority = priority;
     }
-    if let Some(value) = whole(text, start, fields.value, "a value from 0 to 4294967295")? {
+    if let Some(value) = whole_number(text, start, fields.value, "a value from 0 to 4294967295")? {
         rule.value = value;
     }
-    let skip: Option<u32> = whole(text, start, fields.skip, "a number of rules to skip")?;
+    let skip: Option<u32> = whole_number(text, start, fields.skip, "a number of rules to skip")?;
     let mut has_action = false;
     if let Some(action) = fields.action {
         let here = Place { text, at: start + action.span().start };
@@ -212,7 +212,7 @@ pub(super) fn rule(
     }
     asked.tests(fields.may_match, "a text", |word| Some(TestKind::Unknowable(String::from(word))))?;
     if let Some(field) = fields.flags {
-        let words = Words::of(start, field);
+        let words = Words::new(start, field);
         let here = Place { text, at: words.place };
         let column = match &words.words[..] {
             [word] => word.split_once('/').and_then(|(value, mask)| {
@@ -304,7 +304,7 @@ struct Asked<'a> {
 impl Asked<'_> {
     fn words(&self, field: Option<Spanned<Value>>) -> Result<Option<(Words, Place<'_>)>, LoadError> {
         let Some(field) = field else { return Ok(None) };
-        let words = Words::of(self.start, field);
+        let words = Words::new(self.start, field);
         let here = Place { text: self.text, at: words.place };
         if words.words.is_empty() {
             return Err(here.expected(EMPTY));
@@ -364,8 +364,8 @@ impl Asked<'_> {
         }
         let is_v6 = family == Some(true);
         let all = if is_v6 { u128::MAX } else { 0xffff_ffff };
-        let inside = if inside.is_empty() { Ranges::up_to(all) } else { Ranges::of(inside) };
-        let set = inside.intersection(&Ranges::of(outside).complement(all));
+        let inside = if inside.is_empty() { Ranges::up_to(all) } else { Ranges::new(inside) };
+        let set = inside.intersection(&Ranges::new(outside).complement(all));
         if set.is_empty() {
             return Err(here.expected(EMPTY));
         }
@@ -431,7 +431,7 @@ impl Asked<'_> {
                 return if words.words.len() == 1 && !is_out { Ok(()) } else { Err(here.expected(WHAT)) };
             }
             let values = (0..=255_u8).filter(|&value| one.contains(value)).map(u128::from);
-            let values = Ranges::of(values.map(|value| (value, value)));
+            let values = Ranges::new(values.map(|value| (value, value)));
             set = set.union(&if is_out { values.complement(255) } else { values });
         }
         self.conditions.ask_protocol(&set);
@@ -452,11 +452,11 @@ impl Asked<'_> {
             if low > high {
                 return Err(here.wrong(RuleError::ReversedRange { low, high }));
             }
-            let range = Ranges::of([(u128::from(low), u128::from(high))]);
+            let range = Ranges::new([(u128::from(low), u128::from(high))]);
             let range = if is_out { range.complement(0xffff) } else { range };
             ports.extend_from_slice(range.as_slice());
         }
-        self.conditions.ask_port(is_destination, &Ranges::of(ports));
+        self.conditions.ask_port(is_destination, &Ranges::new(ports));
         Ok(())
     }
 
@@ -555,7 +555,7 @@ impl Asked<'_> {
 fn range(word: &str, max: u128) -> Option<Ranges> {
     let (low, high) = word.split_once('-').unwrap_or((word, word));
     let (low, high): (u128, u128) = (decimal(low)?, decimal(high)?);
-    (low <= high && high <= max).then(|| Ranges::of([(low, high)]))
+    (low <= high && high <= max).then(|| Ranges::new([(low, high)]))
 }
 
 fn hexadecimal(text: &str) -> Option<u16> {
@@ -564,7 +564,7 @@ fn hexadecimal(text: &str) -> Option<u16> {
 }
 
 /// Converts an optional number to a narrower type.
-fn whole<T: TryFrom<i64>>(
+fn whole_number<T: TryFrom<i64>>(
     text: &str,
     start: usize,
     field: Option<Spanned<i64>>,

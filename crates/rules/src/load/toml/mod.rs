@@ -214,7 +214,7 @@ fn read(text: &str, limits: LoadLimits) -> Result<(Vec<Read>, Head), LoadErrors>
         Ok(read) => Ok(read),
         // A multi-line text may contain what looks like a header of a rule, so read the whole file.
         Err(errors) if text.contains("\"\"\"") || text.contains("'''") => {
-            whole(text, limits).or(Err(errors))
+            parse_document(text, limits).or(Err(errors))
         }
         Err(errors) => Err(errors),
     }
@@ -269,7 +269,7 @@ fn in_parts(text: &str, limits: LoadLimits) -> Result<(Vec<Read>, Head), LoadErr
 }
 
 /// Reads a file at once.
-fn whole(text: &str, limits: LoadLimits) -> Result<(Vec<Read>, Head), LoadErrors> {
+fn parse_document(text: &str, limits: LoadLimits) -> Result<(Vec<Read>, Head), LoadErrors> {
     let mut head: Head = parse_part(text, 0, text.len()).map_err(LoadErrors::from)?;
     let default = default_action(text, head.default_action.as_ref())?;
     let (mut errors, mut rules) = (Vec::new(), Vec::new());
@@ -359,7 +359,7 @@ fn finish(
         );
         errors.push(at(text, count.span().start, LoadErrorKind::Refused(message)));
     }
-    match LoadErrors::of(errors) {
+    match LoadErrors::from_list(errors) {
         Some(errors) => Err(errors),
         None => Ok(rules),
     }

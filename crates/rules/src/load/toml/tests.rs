@@ -1,7 +1,7 @@
 use super::*;
 use crate::rule::PortRange;
 
-fn one(text: &str) -> Result<Rule, LoadError> {
+fn parse_rule(text: &str) -> Result<Rule, LoadError> {
     parse(&alloc::format!("[[rule]]\naction = 'accept'\n{text}\n"), LoadLimits::default())
         .map(|rules| rules[0])
 }
@@ -9,14 +9,15 @@ fn one(text: &str) -> Result<Rule, LoadError> {
 #[test]
 fn fields_have_several_forms() {
     let rule =
-        one("source = '2001:db8::1'\nsource_ports = '5-7'\nprotocol = '0x04/0xfc'\npriority = 3").unwrap();
+        parse_rule("source = '2001:db8::1'\nsource_ports = '5-7'\nprotocol = '0x04/0xfc'\npriority = 3")
+            .unwrap();
     assert_eq!(rule.to_string(), "2001:db8::1/128 ::/0 5 : 7 0 : 65535 0x04/0xfc");
     assert_eq!((rule.priority, rule.value, rule.action), (3, 0, Some(Action::Accept)));
-    assert_eq!(one("protocol = 'any'\nsource = 'any'").unwrap().to_string(), Rule::ANY.to_string());
-    let range = one("source = '10.0.0.0-10.0.0.255'\ndestination_ports = [1, '2-9']").unwrap();
+    assert_eq!(parse_rule("protocol = 'any'\nsource = 'any'").unwrap().to_string(), Rule::ANY.to_string());
+    let range = parse_rule("source = '10.0.0.0-10.0.0.255'\ndestination_ports = [1, '2-9']").unwrap();
     assert_eq!(range.destination_ports, PortRange::new(1, 9).unwrap());
     assert_eq!(
-        one("family = 'ipv6'").unwrap().addresses,
+        parse_rule("family = 'ipv6'").unwrap().addresses,
         Rule::v6(flowloom_classifier::PrefixV6::ANY, flowloom_classifier::PrefixV6::ANY).addresses
     );
     assert!(parse("", LoadLimits::default()).unwrap().is_empty());
@@ -88,7 +89,7 @@ fn what_is_wrong_has_its_place() {
         ("sauce = 'x'", 1, "unknown field"),
         ("source = ", 10, ""),
     ] {
-        let error = one(text).unwrap_err();
+        let error = parse_rule(text).unwrap_err();
         let expected = if text.starts_with("skip") { (2, 10) } else { (3, column) };
         assert_eq!((error.line, error.column), expected, "{text}: {error}");
         assert!(error.to_string().contains(part), "{error}");
@@ -98,7 +99,7 @@ fn what_is_wrong_has_its_place() {
         (error.line, error.column) == (2, 10) && error.to_string().contains("\"accept\" or \"deny\""),
         "{error}"
     );
-    let error = one("source = '10.0.0.1'\ndestination = '::1'").unwrap_err();
+    let error = parse_rule("source = '10.0.0.1'\ndestination = '::1'").unwrap_err();
     assert!(error.to_string().contains("one family"), "{error}");
     let limits = LoadLimits { rules_max: 1, ..LoadLimits::default() };
     let text = "[[rule]]\naction = 'deny'\n[[rule]]\naction = 'deny'\n";

@@ -185,7 +185,7 @@ impl Traffic {
                 }
                 / 1000;
             // −ln u is −log2 u times 0.6931; the logarithm has 40 fractional bits.
-            let units = (u128::from(log.of(split_mix(&mut state))) * 45_426) >> 16;
+            let units = (u128::from(log.negative_log(split_mix(&mut state))) * 45_426) >> 16;
             now += ((u128::from(mean) * units) >> 40) as u64;
         }
         self

@@ -48,13 +48,13 @@ impl Annotations {
         let mut file = BufReader::with_capacity(1 << 16, File::open(path)?);
         let mut prefix = Vec::new();
         Read::take(&mut file, SNIFF_BYTES as u64).read_to_end(&mut prefix)?;
-        let packing = Packing::of(&prefix);
+        let packing = Packing::detect(&prefix);
         let whole = io::Cursor::new(prefix).chain(file);
         match packing {
             Some(packing) => {
-                Self::of(unpack(packing, whole, &Arc::new(AtomicU64::new(0)), limits, 1 << 16)?)
+                Self::read(unpack(packing, whole, &Arc::new(AtomicU64::new(0)), limits, 1 << 16)?)
             }
-            None => Self::of(whole),
+            None => Self::read(whole),
         }
     }
 
@@ -71,10 +71,10 @@ impl Annotations {
     /// use flowloom_traffic::write::{Interface, PcapngWriter};
     /// let eth0 = Interface { name: Some("eth0".into()), ..Interface::default() };
     /// let file = PcapngWriter::new(Vec::new(), vec![eth0])?.finish()?;
-    /// assert_eq!(Annotations::of(&file[..])?.to_string(), "1 interface name");
+    /// assert_eq!(Annotations::read(&file[..])?.to_string(), "1 interface name");
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn of(mut reader: impl Read) -> io::Result<Self> {
+    pub fn read(mut reader: impl Read) -> io::Result<Self> {
         let mut found = Self::default();
         let mut big_endian = None;
         let mut body = Vec::new();
@@ -286,11 +286,11 @@ mod tests {
             other_blocks: 1,
         };
         for big_endian in [false, true] {
-            assert_eq!(Annotations::of(&file(big_endian)[..]).unwrap(), expected);
+            assert_eq!(Annotations::read(&file(big_endian)[..]).unwrap(), expected);
         }
         let mut twice = expected;
         twice.merge(&expected);
-        assert_eq!(Annotations::of(&[file(false), file(true)].concat()[..]).unwrap(), twice);
+        assert_eq!(Annotations::read(&[file(false), file(true)].concat()[..]).unwrap(), twice);
         assert_eq!(
             expected.to_string(),
             "1 interface name, 1 interface description, 2 comments, 1 packet with flags, 1 other packet option, \
@@ -303,13 +303,13 @@ mod tests {
     fn cut_and_damaged_files_end_the_count() {
         let whole = file(false);
         for length in 0..whole.len() {
-            Annotations::of(&whole[..length]).unwrap();
+            Annotations::read(&whole[..length]).unwrap();
         }
         for at in 0..whole.len() {
             let mut damaged = whole.clone();
             damaged[at] ^= 0xFF;
-            Annotations::of(&damaged[..]).unwrap();
+            Annotations::read(&damaged[..]).unwrap();
         }
-        assert_eq!(Annotations::of(&b"neither pcap nor pcapng"[..]).unwrap(), Annotations::default());
+        assert_eq!(Annotations::read(&b"neither pcap nor pcapng"[..]).unwrap(), Annotations::default());
     }
 }

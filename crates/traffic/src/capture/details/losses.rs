@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn the_last_statistics_of_each_section_count_wherever_walks_meet() {
-        let name = InterfaceName::of("eth0");
+        let name = InterfaceName::new("eth0");
         // A section begins at each `None`.
         let found = [
             None,

@@ -277,7 +277,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         io::Write::write_all(&mut file, &bytes).unwrap();
         let mapping = Mapping::new(file, &bytes[..24]).unwrap();
-        let format = Format::of(&bytes).unwrap();
+        let format = Format::detect(&bytes).unwrap();
         let (mut walk, start) = Walk::begin(format, &bytes).unwrap();
         let mut mapped = Mapped::new(mapping.clone(), start, usize::MAX);
         let mut batch = PacketBatch::new();

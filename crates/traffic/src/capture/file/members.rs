@@ -71,7 +71,7 @@ impl Opener {
             let path = capture.path().to_string_lossy();
             let fits = |at: &usize| path.len() - at <= InterfaceName::BYTES_MAX;
             let begin = path.char_indices().map(|(at, _)| at).find(fits).unwrap_or(0);
-            let name = InterfaceName::of(&path[begin..]);
+            let name = InterfaceName::new(&path[begin..]);
             batch.packets.iter_mut().for_each(|packet| packet.interface = name);
         }
         Ok(fill)
@@ -142,7 +142,7 @@ pub(crate) struct Members {
 
 impl Members {
     /// Lists the members of a set. It opens every regular file, so that errors show before the run.
-    pub(crate) fn of(inputs: &[Input], options: SetOptions) -> Result<Self, CaptureError> {
+    pub(crate) fn list(inputs: &[Input], options: SetOptions) -> Result<Self, CaptureError> {
         let mut members = Self::default();
         if inputs.iter().filter(|input| **input == Input::Stdin).count() > 1
             || (inputs.contains(&Input::Stdin) && options.passes > 1)

@@ -143,7 +143,7 @@ impl Capture {
             let rest = Reopened::new(path, &metadata, prefix.len() as u64);
             return Self::stream(path, prefix, rest, reading, options).map(Ok);
         }
-        if let (true, Some(format)) = (options.map, Format::of(&prefix)) {
+        if let (true, Some(format)) = (options.map, Format::detect(&prefix)) {
             read_header(&mut file, format, &mut prefix).map_err(io)?;
             // If the file system cannot map the file, it is read as a stream.
             if let Ok(mapping) = file.try_clone().and_then(|file| Mapping::new(file, &prefix)) {
@@ -245,7 +245,7 @@ impl Capture {
             return Err(CaptureError::Empty { path: path.to_path_buf() });
         }
         let taken_bytes = Arc::new(AtomicU64::new(0));
-        let packing = Packing::of(&prefix);
+        let packing = Packing::detect(&prefix);
         let Some(packing) = packing else {
             taken_bytes.store(prefix.len() as u64, Ordering::Relaxed);
             let inner = Counting::new(inner, Arc::clone(&taken_bytes));
@@ -506,7 +506,7 @@ fn recognise(path: &Path, bytes: &[u8], packing: Option<Packing>) -> Result<Form
     if bytes.is_empty() {
         return Err(CaptureError::Empty { path: path.to_path_buf() });
     }
-    Format::of(bytes).ok_or_else(|| {
+    Format::detect(bytes).ok_or_else(|| {
         let why = match packing {
             Some(packing) => format!("the content of the {} is neither pcap nor pcapng", packing.name()),
             None => foreign(bytes).unwrap_or_else(|| String::from("no magic number of a capture format")),

@@ -67,8 +67,8 @@ pub(crate) struct FileHead {
 
 impl FileHead {
     /// Reads the beginning of a file. Returns `None` if it is not a capture.
-    pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
-        let (mut walk, start) = Walk::begin(Format::of(bytes)?, bytes).ok()?;
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let (mut walk, start) = Walk::begin(Format::detect(bytes)?, bytes).ok()?;
         let end = bytes.len().min(DESCRIPTIONS_BYTES);
         let mut at = start;
         while let Some(header) = walk.block_header(&bytes[at..end]) {
@@ -313,7 +313,7 @@ mod tests {
         for (bytes, records) in
             captures(300, |i| (0..40 + i % 700).map(|byte| (byte * i).to_le_bytes()[0]).collect())
         {
-            let head = FileHead::of(&bytes).unwrap();
+            let head = FileHead::parse(&bytes).unwrap();
             assert_eq!(head.first, records[0]);
             for from in 0..bytes.len() {
                 let expected = records.iter().copied().find(|record| *record >= from);
@@ -329,7 +329,7 @@ mod tests {
         };
         for packet in [&(|_| vec![0_u8; 3000]) as &dyn Fn(u64) -> Vec<u8>, &noise] {
             for (mut bytes, records) in captures(40, packet) {
-                let head = FileHead::of(&bytes).unwrap();
+                let head = FileHead::parse(&bytes).unwrap();
                 for pair in records.windows(2) {
                     assert_eq!(
                         head.record_from(&bytes, pair[0] + 1, &mut Budget::default()),
@@ -355,7 +355,7 @@ mod tests {
             let bytes = writer.finish().unwrap();
             let copied = || INTERFACES_COPIED.with(Cell::get);
             let before = copied();
-            let head = FileHead::of(&bytes).unwrap();
+            let head = FileHead::parse(&bytes).unwrap();
             assert_eq!(copied(), before);
             // The boundaries of all parts share one list.
             let states = [head.state_at(&bytes, 1), head.state_at(&bytes, 2)];
@@ -377,7 +377,7 @@ mod tests {
             bytes[at + 1] = 0xFF;
         }
         bytes.extend(vec![0xFF; WINDOW_BYTES]);
-        let head = FileHead::of(&bytes).unwrap();
+        let head = FileHead::parse(&bytes).unwrap();
         let mut search = Chain { bytes: &bytes, bytes_min: CHAIN_BYTES, headers_left: 100 };
         let WalkState::Pcap(state) = &head.state else { panic!("a classic capture") };
         assert!(!search.holds_records(*state, 24), "no headers are left");

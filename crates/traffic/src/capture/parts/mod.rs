@@ -182,7 +182,7 @@ impl CaptureParts {
     /// Returns the same errors as [`CaptureSet::open`](super::CaptureSet::open).
     pub fn overlap(inputs: &[Input], options: SetOptions) -> Result<Overlap, CaptureError> {
         let options = SetOptions { order: SetOrder::ByTime, ..options };
-        let mut members = Members::of(inputs, options)?.list;
+        let mut members = Members::list(inputs, options)?.list;
         sort_by_first_time(&mut members);
         estimate(&members, options.capture)
     }
@@ -244,7 +244,7 @@ impl CaptureParts {
             Cuts::Equal(parts) => parts > 1,
             Cuts::Near(offsets) => !offsets.is_empty(),
         };
-        let members = Members::of(inputs, options)?;
+        let members = Members::list(inputs, options)?;
         if let Some(pipe) = members.list.iter().find(|member| member.bytes.is_none()) {
             return Err(NotCuttable::Pipe { path: pipe.path().to_path_buf() }.into());
         }
@@ -303,7 +303,7 @@ impl CaptureParts {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn range(input: Input, options: SetOptions, bytes: Range<u64>) -> Result<Self, PlanError> {
-        let members = Members::of(&[input], options)?;
+        let members = Members::list(&[input], options)?;
         let progress = Arc::new(SetProgress::of_bytes(members.total_bytes(1)));
         let Members { list: mut files, notices } = members;
         let path = files.first().map(|file| file.path().to_path_buf()).unwrap_or_default();
@@ -509,7 +509,7 @@ fn place_from(
     let bytes = mapping.block().bytes();
     let Search { head, budget } = search;
     if head.as_ref().is_none_or(|(known, _)| *known != file) {
-        *head = FileHead::of(bytes).map(|head| (file, head));
+        *head = FileHead::parse(bytes).map(|head| (file, head));
     }
     let (Some((_, head)), Ok(from)) = (head, usize::try_from(offset)) else { return Ok(None) };
     Ok(head

@@ -166,7 +166,7 @@ impl CapturePart {
     fn close(&mut self, capture: &Capture, is_over: bool) {
         self.files.push(PartFile {
             file: self.file,
-            read: FileRead::of(capture),
+            read: FileRead::new(capture),
             is_over,
             effects: capture.effects(),
             times: self.times.take(),

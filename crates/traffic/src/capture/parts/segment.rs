@@ -89,7 +89,7 @@ impl Splitter {
     /// Continues a mapped capture, unless it is read in order for another reason.
     pub(crate) fn new(capture: &Capture) -> Option<Self> {
         let (mapping, known) = capture.mapped_place()?;
-        let read = FileRead::of(capture);
+        let read = FileRead::new(capture);
         #[cfg(target_os = "linux")]
         let from = usize::try_from(known.offset).unwrap_or(usize::MAX);
         Some(Self {
@@ -142,7 +142,7 @@ impl Splitter {
             return Rejoined::Wrong;
         }
         self.open -= 1;
-        self.read.append(FileRead::of(capture));
+        self.read.append(FileRead::new(capture));
         let Some(WalkPosition { offset, state }) = capture.left_off() else {
             return Rejoined::Last(Box::new(self.read.clone()));
         };

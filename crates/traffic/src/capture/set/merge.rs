@@ -195,7 +195,7 @@ impl Merge {
 
     /// Returns the open files, with their indexes in the order of first times.
     pub(crate) fn open_files(&self) -> impl Iterator<Item = (usize, FileSummary)> {
-        self.open.iter().flatten().map(|file| (file.rank, FileSummary::of(&file.capture)))
+        self.open.iter().flatten().map(|file| (file.rank, FileSummary::new(&file.capture)))
     }
 
     /// Returns the open captures.
@@ -374,7 +374,7 @@ impl Merge {
         let OpenFile { capture, rank, is_packed, .. } = *file;
         self.open_files -= 1;
         self.open_packed -= usize::from(is_packed);
-        let read = FileRead::of(&capture);
+        let read = FileRead::new(&capture);
         let is_stopped = context.opener.give_up.is_stopped();
         context.summary.add_at(rank, if is_stopped { read.without_notice() } else { read });
     }

@@ -94,7 +94,7 @@ impl CaptureSet {
     /// cannot be decoded at all.
     pub fn open(inputs: &[Input], options: SetOptions) -> Result<Self, CaptureError> {
         background::remember_cpus();
-        Ok(Self::of_members(Members::of(inputs, options)?, options))
+        Ok(Self::of_members(Members::list(inputs, options)?, options))
     }
 
     /// Opens a set that reads of each file the records that begin in a range of its bytes, or all
@@ -145,7 +145,7 @@ impl CaptureSet {
     ) -> Result<Self, PlanError> {
         assert_eq!(inputs.len(), ranges.len(), "a range for each input");
         background::remember_cpus();
-        let mut members = Members::of(inputs, options)?;
+        let mut members = Members::list(inputs, options)?;
         if members.list.len() != inputs.len() {
             let folder = inputs.iter().find_map(|input| match input {
                 Input::Path(path) if path.is_dir() => Some(path.clone()),
@@ -250,7 +250,7 @@ impl CaptureSet {
 
     /// Returns what was read of a file, whose rest `capture` reads.
     fn read_of(&self, capture: &Capture) -> FileRead {
-        let rest = FileRead::of(capture);
+        let rest = FileRead::new(capture);
         self.before.clone().map_or(rest.clone(), |mut read| {
             read.append(rest);
             read
@@ -320,7 +320,7 @@ impl CaptureSet {
             Input::Path(path) => {
                 let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
                 let head = || read_up_to(&mut std::fs::File::open(path)?, SNIFF_BYTES);
-                !is_file || head().is_ok_and(|head| Packing::of(&head).is_some())
+                !is_file || head().is_ok_and(|head| Packing::detect(&head).is_some())
             }
         })
     }

@@ -83,7 +83,7 @@ fn last_time(
     let Ok(capture) = Capture::open_unless_pipe(file.path(), options)? else { return Ok(None) };
     let Some(mapping) = capture.mapping() else { return Ok(None) };
     let bytes = mapping.block().bytes();
-    let Some(head) = FileHead::of(bytes) else { return Ok(None) };
+    let Some(head) = FileHead::parse(bytes) else { return Ok(None) };
     let Some(start) = head.record_from(bytes, bytes.len().saturating_sub(TAIL_BYTES), budget) else {
         return Ok(None);
     };

@@ -51,7 +51,7 @@ impl FileSummary {
         }
     }
 
-    pub(crate) fn of(capture: &Capture) -> Self {
+    pub(crate) fn new(capture: &Capture) -> Self {
         let (sections, interfaces) = capture.sections_and_interfaces();
         Self {
             path: capture.path().to_path_buf(),
@@ -77,9 +77,9 @@ pub(crate) struct FileRead {
 }
 
 impl FileRead {
-    pub(crate) fn of(capture: &Capture) -> Self {
+    pub(crate) fn new(capture: &Capture) -> Self {
         Self {
-            summary: FileSummary::of(capture),
+            summary: FileSummary::new(capture),
             joints: capture.joints(),
             losses: capture.losses(),
             notice: capture.notice().cloned(),

@@ -75,7 +75,7 @@ impl WalkState {
     /// Drops the state that has no effect on `rest`, which comes next.
     pub(crate) fn before(self, rest: &[u8]) -> Self {
         match self {
-            Self::Pcapng(state) if Format::of(rest) == Some(Format::Pcapng) => {
+            Self::Pcapng(state) if Format::detect(rest) == Some(Format::Pcapng) => {
                 Self::Pcapng(state.before_section())
             }
             state => state,

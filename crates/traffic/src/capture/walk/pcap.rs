@@ -101,7 +101,7 @@ impl PcapWalk {
     /// Continues with another capture, whose file header begins `bytes`. Returns the offset of its
     /// first record.
     pub(crate) fn join(&mut self, bytes: &[u8]) -> Result<usize, String> {
-        let Some(Format::Pcap { big_endian, nanoseconds, modified }) = Format::of(bytes) else {
+        let Some(Format::Pcap { big_endian, nanoseconds, modified }) = Format::detect(bytes) else {
             return Err(String::from("not the header of another pcap capture"));
         };
         let (mut walk, start) = Self::begin(bytes, big_endian, nanoseconds, modified)?;
@@ -227,7 +227,7 @@ impl PcapWalk {
         let (captured, wire_bytes) = self.state.lengths.order(word(8), word(12));
         let captured = captured as usize;
         if captured > RECORD_BYTES_MAX {
-            return Err(match Format::of(header) {
+            return Err(match Format::detect(header) {
                 Some(Format::Pcapng) => other_format("pcapng"),
                 _ => too_long(captured),
             });
@@ -265,7 +265,7 @@ impl PcapWalk {
 /// Returns whether a record's header is the beginning of a file: a record without bytes at a very
 /// unlikely time.
 fn is_file_header(header: &[u8; RECORD_HEADER_BYTES]) -> bool {
-    let version = match Format::of(header) {
+    let version = match Format::detect(header) {
         Some(Format::Pcap { big_endian: true, .. }) => [0, 2, 0, 4],
         Some(Format::Pcap { big_endian: false, .. }) => [2, 0, 4, 0],
         Some(Format::Pcapng) | None => return false,

@@ -78,7 +78,7 @@ impl Clock {
 
     /// Returns the clock that an interface's options describe; the default counts microseconds. The
     /// parser also lists bytes after the end of the options, which are ignored.
-    fn of(options: &[PcapNGOption<'_>], big_endian: bool) -> Self {
+    fn from_options(options: &[PcapNGOption<'_>], big_endian: bool) -> Self {
         let (mut resolution, mut offset_seconds) = (MICROSECONDS, 0);
         for option in options.iter().take_while(|option| option.code != OptionCode::EndOfOpt) {
             match (option.code, &option.value[..]) {
@@ -555,7 +555,7 @@ impl PcapngWalk {
             link,
             name: name_of(&description.options),
             snaplen: description.snaplen,
-            clock: Clock::of(&description.options, self.big_endian),
+            clock: Clock::from_options(&description.options, self.big_endian),
         });
         self.interfaces_seen += 1;
         self.links.add(link);
@@ -577,7 +577,7 @@ fn name_of(options: &[PcapNGOption<'_>]) -> InterfaceName {
         let value = name.value.get(..usize::from(name.len))?;
         Some(std::str::from_utf8(value).ok()?.trim_end_matches('\0'))
     });
-    text.map_or(InterfaceName::UNKNOWN, InterfaceName::of)
+    text.map_or(InterfaceName::UNKNOWN, InterfaceName::new)
 }
 
 /// Returns the stated length of the section header at the start of a capture.
@@ -611,7 +611,7 @@ fn check_version(section: &SectionHeaderBlock<'_>) -> Result<(), String> {
 /// Returns an error that names the classic capture that begins in place of a block.
 #[cold]
 pub(crate) fn other_capture(head: &[u8]) -> Option<Stop> {
-    matches!(Format::of(head), Some(Format::Pcap { .. })).then(|| other_format("pcap"))
+    matches!(Format::detect(head), Some(Format::Pcap { .. })).then(|| other_format("pcap"))
 }
 
 #[cfg(test)]

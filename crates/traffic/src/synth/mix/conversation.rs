@@ -336,7 +336,7 @@ fn packet(
 
 impl Progress {
     /// Returns a flow before its first packet.
-    pub(super) fn of(packets: u32) -> Self {
+    pub(super) fn new(packets: u32) -> Self {
         Self { left: packets, ..Self::default() }
     }
 }

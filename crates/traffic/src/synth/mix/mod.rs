@@ -272,19 +272,19 @@ fn sizes(config: &MixConfig, layout: &Layout) -> Vec<Progress> {
     let others = wanted.min(config.packets - config.flows);
     let spare = config.packets - config.flows - others;
     let flows = layout.ordinary + config.syn_flood;
-    let mut progress = vec![Progress::of(1); flows as usize];
+    let mut progress = vec![Progress::new(1); flows as usize];
     // Ranks are scattered over the flow numbers; otherwise the first clients would have the most
     // popular flows.
     let mut order = Stride::new(layout.ordinary, word_of(config.seed, 2));
     zipf::apportion(spare, layout.ordinary, config.zipf, |share| {
         let flow = order.advance();
         let least = 1 + u64::from(layout.is_fragmenting(flow));
-        progress[flow as usize] = Progress::of((least + share) as u32);
+        progress[flow as usize] = Progress::new((least + share) as u32);
     });
     // ARP is the most common of the other frames.
     for sender in 0..other::SENDERS {
         let share = if sender == 0 { others - others / 4 * 3 } else { others / 4 };
-        progress.push(Progress::of(share as u32));
+        progress.push(Progress::new(share as u32));
     }
     progress
 }

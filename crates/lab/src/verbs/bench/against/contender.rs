@@ -175,9 +175,9 @@ impl Contender {
 
     fn counts(&self, stdout: &str, stderr: &str) -> Option<Counts> {
         match self.reading {
-            Reading::Json => Counts::of(&serde_json::from_str(stdout).ok()?),
+            Reading::Json => Counts::from_json(&serde_json::from_str(stdout).ok()?),
             Reading::LastLine => {
-                Counts::of(&serde_json::from_str(stdout.trim_end().lines().next_back()?).ok()?)
+                Counts::from_json(&serde_json::from_str(stdout.trim_end().lines().next_back()?).ok()?)
             }
             Reading::Nfpcapd => {
                 let packets = number_after(stderr, "Total: Processed: ")?;
@@ -208,7 +208,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    fn of(document: &Value) -> Option<Self> {
+    fn from_json(document: &Value) -> Option<Self> {
         let number = |name: &str| document.get(name).and_then(Value::as_u64);
         Some(Self {
             packets: number("packets")?,

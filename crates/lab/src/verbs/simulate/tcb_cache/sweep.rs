@@ -31,7 +31,7 @@ struct Future {
 }
 
 impl Future {
-    fn of(&self, trace: &Trace, spec: &CacheSpec) -> Result<Option<&NextUses>, SimulateError> {
+    fn next_uses(&self, trace: &Trace, spec: &CacheSpec) -> Result<Option<&NextUses>, SimulateError> {
         if !spec.policy.needs_future() {
             return Ok(None);
         }
@@ -97,7 +97,8 @@ pub(super) fn run(
             };
             let spec = points[point].spec;
             let spec = CacheSpec { seed: spec.seed.wrapping_add(u64::from(draw)), ..spec };
-            let outcome = future.of(trace, &spec).and_then(|future| trace.simulate(&spec, future, &stop));
+            let outcome =
+                future.next_uses(trace, &spec).and_then(|future| trace.simulate(&spec, future, &stop));
             match outcome {
                 Ok(Simulated::Finished(counts)) => {
                     let _ = results[number].set(counts);
