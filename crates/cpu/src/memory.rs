@@ -143,8 +143,8 @@ mod tests {
         let files = [("proc/self/status", "VmPeak:\t 9000000 kB\nVmSize:\t 3145728 kB\n")];
         let left =
             |all| crate::system_files::with_files("addresses", &files, |root| addresses_left(root, all));
-        assert_eq!(group_remaining(u64::from(u32::MAX)), Some((1 << 30) - 1));
-        assert_eq!(group_remaining(1 << 20), Some(0));
+        assert_eq!(left(u64::from(u32::MAX)), Some((1 << 30) - 1));
+        assert_eq!(left(1 << 20), Some(0));
         let limit = "Max address space         3221225473          unlimited            bytes\n";
         let limited = [files[0], ("proc/self/limits", limit)];
         let left = |root: &Path| addresses_left(root, u64::MAX);

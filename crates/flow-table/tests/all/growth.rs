@@ -4,8 +4,7 @@ use flowloom_flow_table::TableHash;
 use std::collections::HashMap;
 
 use flowloom_flow_key::hash::fold::split_mix;
-use flowloom_flow_table::baseline::{Chained, ChainedConfig};
-use flowloom_flow_table::evict::{Candidate, Evict};
+
 use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::{
     BuildError, DHash, DHashConfig, FlowId, FlowTable, FullReason, Growing, LineHash, LineHashConfig, Tick,
@@ -134,7 +133,7 @@ fn where_there_is_no_memory_for_a_large_part_a_smaller_one_opens() {
 
 #[test]
 fn the_next_oldest_part_is_drained_from_its_beginning() {
-    let mut table = Growing::try_new(limits(4, 1000), part).unwrap();
+    let mut table = Growing::try_new(limits(4, 1000), build_segment).unwrap();
     // Parts of 4, 16 and 64 flows.
     for key in 0..25 {
         table.insert(key, TableHash::default(), key, CLASS, Tick(0)).unwrap();
@@ -153,11 +152,6 @@ fn the_next_oldest_part_is_drained_from_its_beginning() {
     assert_eq!((found, table.len()), (24, 24));
 }
 
-/// A well-mixed hash.
-fn hash_of(key: &u64) -> TableHash {
-    TableHash::from_mixed(split_mix(&mut key.clone()))
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 64 }))]
 
@@ -169,6 +163,7 @@ proptest! {
     ) {
         let build = |flows| LineHash::<u64, u64>::try_new(&LineHashConfig::for_flows(flows));
         let mut table = Growing::try_new(limits(10, 500), build).unwrap();
+        let hash_of = |key: &u64| TableHash::from_mixed(split_mix(&mut key.clone()));
         let mut map: HashMap<u64, (FlowId, u64)> = HashMap::new();
         for (number, (step, key)) in (0_u64..).zip(steps) {
             let hash = hash_of(&key);

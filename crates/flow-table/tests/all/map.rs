@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hasher};
 use flowloom_flow_table::evict::UnestablishedFirst;
 use flowloom_flow_table::map::Entry;
 use flowloom_flow_table::{
-    BuildError, FiveTuple, FlowMap, Full, FullReason, KeyedState, Refused, Tick, TimeoutClass, Timeouts,
+    BuildError, FiveTuple, FlowMap, Full, FullReason, Refused, Tick, TimeoutClass, Timeouts,
 };
 use proptest::prelude::*;
 

@@ -106,7 +106,7 @@ proptest! {
         file.truncate(file.len().saturating_sub(cut).max(header));
         let directory = tempfile::tempdir().unwrap();
         let path = write_file(directory.path(), "test", &file);
-        let (mapped, notice, _) = found(Capture::open(&path, CaptureOptions::default())).unwrap();
+        let (mapped, notice, _) = read_all(Capture::open(&path, CaptureOptions::default())).unwrap();
         let check = |capture: Result<Capture, CaptureError>, way: &str| {
             let mut capture = capture.unwrap();
             let (seen, _) = drain_holding(&mut capture, held);
@@ -187,8 +187,8 @@ fn damage_is_found_behind_the_packets_before_it_whichever_thread_unpacks() {
         ("two members", [gzip(&file[..half]), gzip(&file[half..])].concat(), Some(3000)),
     ] {
         let path = write_file(directory.path(), name, &packed);
-        let by_thread = found(Capture::open(&path, CaptureOptions::default())).unwrap();
-        let inline = found(Capture::read_from(&path, Cursor::new(packed), CaptureOptions::default()));
+        let by_thread = read_all(Capture::open(&path, CaptureOptions::default())).unwrap();
+        let inline = read_all(Capture::read_from(&path, Cursor::new(packed), CaptureOptions::default()));
         assert!(by_thread == inline.unwrap(), "{name}");
         let (seen, notice, _) = by_thread;
         assert_eq!(seen.len(), packets.unwrap_or(seen.len()), "{name}");
