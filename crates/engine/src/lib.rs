@@ -125,6 +125,7 @@ mod parts;
 pub mod report;
 mod runtime;
 mod shard_count;
+mod stage;
 mod sync;
 pub mod time;
 mod wire;

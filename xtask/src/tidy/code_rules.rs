@@ -19,7 +19,7 @@ const DETERMINISTIC: [&str; 11] = [
 ];
 
 /// Files that read the clock: the runs of an interface cannot be repeated.
-const CLOCKS: [&str; 2] = ["crates/engine/src/runtime/clock.rs", "crates/traffic/src/live.rs"];
+const CLOCKS: [&str; 2] = ["crates/engine/src/stage/clock.rs", "crates/traffic/src/live.rs"];
 
 /// Words, and what to do instead.
 const PRINTING: [&str; 4] = ["println!", "eprintln!", "print!", "eprint!"];

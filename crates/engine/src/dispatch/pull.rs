@@ -18,7 +18,7 @@ use crate::dispatch::stage::{DecodedBatch, Dispatched, Dispatcher};
 use crate::egress::reorder::EgressNotices;
 use crate::ingest::decode::Losses;
 use crate::report::counters::FullCounts;
-use crate::runtime::poll::Capacity;
+use crate::stage::poll::Capacity;
 use crate::worker::shards::ProcessedTime;
 
 /// A packet that waits in the pool.

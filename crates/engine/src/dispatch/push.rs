@@ -13,8 +13,8 @@ use crate::dispatch::stage::{DecodedBatch, Dispatched, Dispatcher};
 use crate::egress::reorder::EgressNotices;
 use crate::ingest::decode::Losses;
 use crate::report::counters::FullCounts;
-use crate::runtime::poll::Capacity;
 use crate::shard_count::shard_of;
+use crate::stage::poll::Capacity;
 use crate::worker::shards::ProcessedTime;
 
 /// Dispatches packets to the rings of workers.

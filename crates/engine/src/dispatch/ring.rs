@@ -11,7 +11,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::batch::pool::{BATCH_DESCRIPTORS, BatchPart, DescriptorBatch, Received};
 use crate::dispatch::progress::Progress;
-use crate::runtime::poll::Polled;
+use crate::stage::poll::Polled;
 
 /// The counts of what a worker has completed.
 pub(crate) type Completed = Arc<CachePadded<Progress>>;

@@ -20,8 +20,8 @@ use crate::error::Fault;
 use crate::ingest::decode::{Decoder, Losses};
 use crate::ingest::reader::{Next, Reader};
 use crate::report::counters::{FullCounts, InputCounters};
-use crate::runtime::panics::caught;
-use crate::runtime::poll::{Capacity, Polled};
+use crate::stage::panics::caught;
+use crate::stage::poll::{Capacity, Polled};
 
 /// Packets between the packet being decoded and the packet whose first line is prefetched.
 const PREFETCH_DISTANCE: usize = 4;

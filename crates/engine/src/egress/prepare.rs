@@ -6,7 +6,7 @@ use crate::app::FlowState;
 use crate::error::SinkError;
 use crate::report::digest::ResultDigest;
 use crate::report::results::{FlowRecord, digest_of};
-use crate::runtime::panics::caught;
+use crate::stage::panics::caught;
 
 /// The work for a [`RecordSink`](crate::RecordSink) that several threads do at the same time.
 pub trait PrepareRecords<F>: Send {

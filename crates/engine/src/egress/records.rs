@@ -27,8 +27,8 @@ use crate::error::SinkError;
 use crate::report::counters::RecordsReport;
 use crate::report::digest::ResultDigest;
 use crate::report::results::{FlowRecord, digest_of};
-use crate::runtime::clock;
-use crate::runtime::panics::caught;
+use crate::stage::clock;
+use crate::stage::panics::caught;
 
 /// Records per batch.
 const BATCH: usize = 256;

@@ -20,8 +20,8 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use crate::app::Verdict;
 use crate::batch::packet::PacketRef;
 use crate::error::SinkError;
-use crate::runtime::poll::Polled;
-use crate::runtime::shutdown::Halt;
+use crate::stage::poll::Polled;
+use crate::stage::shutdown::Halt;
 
 /// Maximum number of packets between the input stage and the sink.
 pub(crate) const WINDOW: u64 = 1 << 14;

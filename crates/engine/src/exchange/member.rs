@@ -5,8 +5,8 @@ use crate::error::{Fault, SinkError};
 use crate::exchange::board::Ticket;
 use crate::exchange::chunk::{Chunk, Decoding};
 use crate::ingest::reader::{Next, Reader};
-use crate::runtime::panics::caught;
-use crate::runtime::poll::Polled;
+use crate::stage::panics::caught;
+use crate::stage::poll::Polled;
 use crate::sync::Ordering;
 
 /// Polls without work before a thread processes the list of another shard. The thread of that shard

@@ -37,7 +37,7 @@ use crate::exchange::chunk::Chunk;
 use crate::exchange::shard::Shard;
 use crate::ingest::decode::{Decoder, Losses};
 use crate::ingest::reader::Reader;
-use crate::runtime::shutdown::Halt;
+use crate::stage::shutdown::Halt;
 use crate::sync::{AtomicBool, Ordering};
 use crate::worker::inline::SinkOutput;
 

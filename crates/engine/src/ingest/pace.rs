@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::runtime::clock;
+use crate::stage::clock;
 
 /// The speed at which a run takes packets. A number must be above zero.
 ///

@@ -15,8 +15,8 @@ use crate::egress::reorder::Window;
 use crate::error::Fault;
 use crate::ingest::decode::{Arrivals, Arrived, Losses};
 use crate::ingest::pace::Pacer;
-use crate::runtime::poll::Polled;
-use crate::runtime::shutdown::Halt;
+use crate::stage::poll::Polled;
+use crate::stage::shutdown::Halt;
 
 /// The answer to a request for packets.
 pub(crate) enum Next {

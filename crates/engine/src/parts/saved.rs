@@ -7,7 +7,7 @@ use crate::app::{Composed, FlowState};
 use crate::parts::compose::{Composer, PartRecords};
 use crate::report::counters::{InputCounters, WorkerCounters};
 use crate::report::results::{EndedBy, FlowRecord, FlowResults};
-use crate::runtime::panics::caught;
+use crate::stage::panics::caught;
 use crate::time::{FlowTimeouts, IdleTimeout};
 use crate::worker::flows::Span;
 

@@ -16,7 +16,7 @@ use loom::thread;
 use crate::dispatch::progress::Progress;
 use crate::dispatch::sequencer::Sequencer;
 use crate::exchange::board::Board;
-use crate::runtime::shutdown::Halt;
+use crate::stage::shutdown::Halt;
 
 /// The message that ends a worker's input.
 const END: u32 = 0;

@@ -24,11 +24,11 @@ use crate::report::RunReport;
 use crate::report::results::FlowResults;
 use crate::runtime::assemble::{self, Assembly, Builders, Ended, Endpoints, Parts};
 use crate::runtime::finish::{EndedPipeline, Finished, finish_inline};
-use crate::runtime::panics::caught;
 use crate::runtime::pin::Pinning;
-use crate::runtime::poll::Polled;
-use crate::runtime::shutdown::Halt;
 use crate::runtime::threads::with_builders;
+use crate::stage::panics::caught;
+use crate::stage::poll::Polled;
+use crate::stage::shutdown::Halt;
 use crate::worker::inline::InlineStage;
 use crate::worker::{Worker, WorkerEnd};
 

@@ -32,12 +32,12 @@ use crate::error::{Fault, StartError};
 use crate::ingest::decode::{Arrivals, Decoder, Losses};
 use crate::report::counters::InputCounters;
 use crate::report::{RunReport, WorkerReport};
-use crate::runtime::clock;
 use crate::runtime::finish::Finished;
-use crate::runtime::panics::caught;
 use crate::runtime::pin::{pin, plan};
-use crate::runtime::shutdown::Halt;
 use crate::runtime::threads::{with_builders, with_records};
+use crate::stage::clock;
+use crate::stage::panics::caught;
+use crate::stage::shutdown::Halt;
 use crate::worker::process::Burst;
 
 use stage::WireStage;

@@ -13,9 +13,9 @@ use crate::control::{Control, Publisher, ReaderPublisher, WireSnapshot};
 use crate::error::Fault;
 use crate::ingest::decode::{Arrivals, Decoder, Losses};
 use crate::report::decisions::DecisionCounts;
-use crate::runtime::clock;
-use crate::runtime::panics::caught;
-use crate::runtime::shutdown::Halt;
+use crate::stage::clock;
+use crate::stage::panics::caught;
+use crate::stage::shutdown::Halt;
 use crate::wire::options::{NoFlow, OnPanic, WireOptions};
 use crate::worker::process::{Burst, FlowStage, Packets};
 

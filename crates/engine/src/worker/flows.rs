@@ -13,7 +13,7 @@ use crate::budget::Budget;
 use crate::egress::records::RecordOutput;
 use crate::report::counters::FlowCounts;
 use crate::report::results::{EndedBy, FlowRecord};
-use crate::runtime::panics::caught;
+use crate::stage::panics::caught;
 use crate::time::{FlowTimeouts, tick_of};
 
 /// Maximum number of expiry wheel entries visited per burst, so that expiry never delays a burst

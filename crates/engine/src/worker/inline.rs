@@ -11,8 +11,8 @@ use crate::egress::reorder::{PacketSink, Released, SinkCounters};
 use crate::error::{Fault, SinkError};
 use crate::ingest::decode::Decoder;
 use crate::ingest::reader::{Next, Reader};
-use crate::runtime::poll::Polled;
-use crate::runtime::shutdown::Halt;
+use crate::stage::poll::Polled;
+use crate::stage::shutdown::Halt;
 use crate::worker::process::{Burst, Decider, FlowStage};
 
 /// Packets whose lines of the table are requested at a time, while the next ones are decoded.

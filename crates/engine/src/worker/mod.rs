@@ -23,7 +23,7 @@ use crate::batch::packet::PacketDescriptor;
 use crate::control::Publisher;
 use crate::egress::reorder::OutcomeSender;
 use crate::report::counters::WorkerCounters;
-use crate::runtime::poll::Polled;
+use crate::stage::poll::Polled;
 use crate::worker::flows::FlowsEnd;
 
 /// A worker of any kind. It is called once per chunk.

@@ -7,7 +7,7 @@ use flowloom_packet::PacketView;
 use super::{Worker, WorkerCounted, WorkerOutput};
 use crate::batch::pool::{BATCH_DESCRIPTORS, Received};
 use crate::dispatch::ring::Inbox;
-use crate::runtime::poll::Polled;
+use crate::stage::poll::Polled;
 use crate::worker::flows::FlowsEnd;
 use crate::worker::process::{Decider, Done, FlowStage, Packets};
 use crate::worker::shards::SilentTime;

@@ -1,5 +1,19 @@
 //! Looks up the flows of a burst of packets and runs the application on them. The inline layout and
 //! workers with their own flows share this code.
+//!
+//! ```text
+//! for each burst of at most 32 packets, whose index lines were prefetched as they were decoded:
+//!     look up all keys at once                                  ids of known flows
+//!     for each key without a flow: prefetch the state that a new flow would get
+//!     for each packet, in order:
+//!         flow = the known one, or a new one                    no space: the packet is dropped
+//!         if the flow was idle for its timeout, or the application begins a new record:
+//!             end the record, begin another                     the ended one goes to the results
+//!         verdict = application(packet, state)
+//!         if the application has closed the flow: change its timeout class
+//!         count the outcome, and pass it to `done`              the reorder buffer, or a wire
+//!     end one flow whose timeout has passed                     by the time of the last packet
+//! ```
 
 use std::any::Any;
 use std::marker::PhantomData;

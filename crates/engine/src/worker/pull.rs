@@ -6,8 +6,8 @@ use flowloom_scheduler::WorkerId;
 
 use super::{Worker, WorkerCounted};
 use crate::dispatch::pull::{Fetched, Pool};
-use crate::runtime::poll::Polled;
-use crate::runtime::shutdown::Halt;
+use crate::stage::poll::Polled;
+use crate::stage::shutdown::Halt;
 use crate::worker::flows::FlowsEnd;
 use crate::worker::shared::SharedRunner;
 
