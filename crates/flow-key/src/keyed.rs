@@ -1,8 +1,8 @@
 //! A keyed hasher for the standard library's traits, for custom keys that implement `Hash`.
 //!
 //! The scheme is that of [`FlowHasher`](crate::FlowHasher): words are collected until there are 128
-//! bits, and a multiplication folds these into the state. A key that hashes itself word by word
-//! costs one multiplication per two words. The tables of `flowloom-flow-table` add one
+//! bits, and a multiplication folds these into the state. A key costs one multiplication per two
+//! words, and the length of an array none. The tables of `flowloom-flow-table` add one
 //! multiplication for the bits that they need.
 
 use core::hash::{BuildHasher, Hasher};
@@ -70,7 +70,7 @@ impl BuildHasher for KeyedState {
 
     #[inline]
     fn build_hasher(&self) -> KeyedHasher {
-        KeyedHasher { mixed: 0, held: 0, held_bits: 0, secrets: self.secrets }
+        KeyedHasher { mixed: 0, is_mixed: false, held: 0, held_bits: 0, secrets: self.secrets }
     }
 }
 
@@ -78,6 +78,9 @@ impl BuildHasher for KeyedState {
 #[derive(Clone)]
 pub struct KeyedHasher {
     mixed: u64,
+    /// Whether words were folded into `mixed`. Known to the compiler, as `held_bits` is, if the size
+    /// of the key is.
+    is_mixed: bool,
     held: u128,
     held_bits: u32,
     secrets: [u64; 3],
@@ -115,6 +118,25 @@ impl KeyedHasher {
         let s1 = s1.rotate_left(self.held_bits / 8);
         // The previous state enters both factors, so no word can cancel it by making a factor zero.
         self.mixed = fold(low ^ s0 ^ self.mixed, high ^ s1 ^ self.mixed.rotate_left(32));
+        self.is_mixed = true;
+    }
+
+    /// Drops a collected word that is the number of the bytes, or of the words of 8 bytes, that
+    /// follow: the length that an array announces. A secret of its own for each of the two then
+    /// changes the state, so that the key differs from one with another word there.
+    #[inline(always)]
+    fn drop_length(&mut self, bytes: usize) {
+        if self.held_bits == 64 && bytes > 0 {
+            let turns = if self.held == bytes as u128 {
+                33
+            } else if 8 * self.held == bytes as u128 {
+                41
+            } else {
+                return;
+            };
+            (self.held, self.held_bits) = (0, 0);
+            self.mixed ^= self.secrets[2].rotate_left(turns);
+        }
     }
 }
 
@@ -123,6 +145,7 @@ impl Hasher for KeyedHasher {
     /// stays short enough to be inlined into the array's `hash`.
     #[inline(always)]
     fn write(&mut self, bytes: &[u8]) {
+        self.drop_length(bytes.len());
         let (pairs, rest) = bytes.as_chunks::<16>();
         for pair in pairs {
             let pair = u128::from_le_bytes(*pair);
@@ -172,6 +195,9 @@ impl Hasher for KeyedHasher {
 
     #[inline(always)]
     fn finish(&self) -> u64 {
+        if self.is_mixed && self.held_bits == 0 {
+            return self.mixed;
+        }
         let (low, high) = (self.held as u64, (self.held >> 64) as u64);
         let [s0, _, s2] = self.secrets;
         // The last product uses a separate secret for each number of bits, so that a key differs
@@ -213,6 +239,10 @@ mod tests {
         };
         let digests = [
             hash(|h| h.write(&[1; 24])),
+            hash(|h| (h.write_usize(16), h.write(&[1; 16])).1),
+            hash(|h| (h.write_usize(2), h.write(&[1; 16])).1),
+            hash(|h| (h.write_usize(1), h.write(&[1; 16])).1),
+            hash(|h| h.write(&[1; 16])),
             hash(|h| (h.write(&[1; 16]), h.write_u64(2)).1),
             hash(|h| (h.write_u64(2), h.write(&[1; 16])).1),
             hash(|h| (h.write_u32(2), h.write(&[1; 16])).1),
