@@ -13,6 +13,37 @@ const TAG_BYTES: usize = 4;
 const IPV4_AND_TCP_BYTES: usize = 40;
 const VLAN: u16 = 0x8100;
 
+/// Offsets in an IPv4 header without options and the transport header behind it.
+mod v4 {
+    pub(super) const VERSION: usize = 0;
+    pub(super) const TOTAL_LENGTH: usize = 2;
+    pub(super) const FRAGMENT: usize = 6;
+    pub(super) const PROTOCOL: usize = 9;
+    pub(super) const ADDRESSES: usize = 12;
+    pub(super) const PORTS: usize = 20;
+    pub(super) const TCP_DATA_OFFSET: usize = 32;
+    pub(super) const TCP_FLAGS: usize = 33;
+}
+
+/// Offsets in an IPv6 header and the transport header directly behind it.
+mod v6 {
+    pub(super) const VERSION: usize = 0;
+    pub(super) const PAYLOAD_LENGTH: usize = 4;
+    pub(super) const NEXT_HEADER: usize = 6;
+    pub(super) const SOURCE: usize = 8;
+    pub(super) const DESTINATION: usize = 24;
+    pub(super) const SOURCE_PORT: usize = 40;
+    pub(super) const DESTINATION_PORT: usize = 42;
+    pub(super) const TCP_DATA_OFFSET: usize = 52;
+    pub(super) const TCP_FLAGS: usize = 53;
+}
+
+/// Reads the 16 bits at an offset below the end.
+#[inline(always)]
+fn word<const N: usize>(ip: &[u8; N], at: usize) -> u16 {
+    u16::from_be_bytes([ip[at], ip[at + 1]])
+}
+
 /// Returns the headers of a usual packet, or `None` for other packets.
 #[inline(always)]
 pub(super) fn ethernet(bytes: &[u8]) -> Option<Headers> {
@@ -48,19 +79,19 @@ fn tagged_or_version_6(bytes: &[u8]) -> Option<Headers> {
 fn ipv4(bytes: &[u8], at: usize, zone: u32) -> Option<Headers> {
     let ip = bytes.get(at..)?.first_chunk::<IPV4_AND_TCP_BYTES>()?;
     // Version 4, a header of five words, and no fragment.
-    if ip[0] != 0x45 || u16::from_be_bytes([ip[6], ip[7]]) & 0x3FFF != 0 {
+    if ip[v4::VERSION] != 0x45 || word(ip, v4::FRAGMENT) & 0x3FFF != 0 {
         return None;
     }
-    let transport = Transport::from_header(ip[9], ip[32], ip[33])?;
-    let payload_bytes = u32::from(u16::from_be_bytes([ip[2], ip[3]])).checked_sub(20 + transport.bytes)?;
-    let source_and_destination = u64::from_be_bytes(std::array::from_fn(|i| ip[12 + i]));
-    let ports = u32::from_be_bytes([ip[20], ip[21], ip[22], ip[23]]);
+    let transport = Transport::from_header(ip[v4::PROTOCOL], ip[v4::TCP_DATA_OFFSET], ip[v4::TCP_FLAGS])?;
+    let payload_bytes = u32::from(word(ip, v4::TOTAL_LENGTH)).checked_sub(20 + transport.bytes)?;
+    let source_and_destination = u64::from_be_bytes(std::array::from_fn(|i| ip[v4::ADDRESSES + i]));
+    let ports = u32::from_be_bytes(std::array::from_fn(|i| ip[v4::PORTS + i]));
     let (key, direction) = FlowKey::from_v4(
         (source_and_destination >> 32) as u32,
         source_and_destination as u32,
         (ports >> 16) as u16,
         ports as u16,
-        ip[9],
+        ip[v4::PROTOCOL],
     );
     Some(headers(bytes, key.with_zone(zone), direction, transport, [at, 20], payload_bytes))
 }
@@ -68,23 +99,19 @@ fn ipv4(bytes: &[u8], at: usize, zone: u32) -> Option<Headers> {
 #[inline(always)]
 fn ipv6(bytes: &[u8], at: usize, zone: u32) -> Option<Headers> {
     let ip = bytes.get(at..)?.first_chunk::<60>()?;
-    if ip[0] >> 4 != 6 {
+    if ip[v6::VERSION] >> 4 != 6 {
         return None;
     }
-    let transport = Transport::from_header(ip[6], ip[52], ip[53])?;
-    let length = u32::from(u16::from_be_bytes([ip[4], ip[5]]));
-    let payload_bytes = length.checked_sub(transport.bytes)?;
-    let address = |from: usize| {
-        let mut octets = [0; 16];
-        octets.copy_from_slice(&ip[from..from + 16]);
-        u128::from_be_bytes(octets)
-    };
+    let transport =
+        Transport::from_header(ip[v6::NEXT_HEADER], ip[v6::TCP_DATA_OFFSET], ip[v6::TCP_FLAGS])?;
+    let payload_bytes = u32::from(word(ip, v6::PAYLOAD_LENGTH)).checked_sub(transport.bytes)?;
+    let address = |from: usize| u128::from_be_bytes(std::array::from_fn(|i| ip[from + i]));
     let (key, direction) = FlowKey::from_v6(
-        address(8),
-        address(24),
-        u16::from_be_bytes([ip[40], ip[41]]),
-        u16::from_be_bytes([ip[42], ip[43]]),
-        ip[6],
+        address(v6::SOURCE),
+        address(v6::DESTINATION),
+        word(ip, v6::SOURCE_PORT),
+        word(ip, v6::DESTINATION_PORT),
+        ip[v6::NEXT_HEADER],
     );
     Some(headers(bytes, key.with_zone(zone), direction, transport, [at, 40], payload_bytes))
 }
