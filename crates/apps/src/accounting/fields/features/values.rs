@@ -8,282 +8,157 @@ use flowloom_record::{Column, Group, Kind, Value};
 use super::{Both, DirectionFeatures};
 use crate::accounting::fields::moments::Moments;
 
-const fn column(name: &'static str, kind: Kind, description: &'static str) -> Column {
-    Column::new(name, kind, description).in_group(Group::Features)
+/// A table of columns: name, kind, description.
+macro_rules! columns {
+    ($($name:literal $kind:ident $description:literal)*) => {
+        &[$(Column::new($name, Kind::$kind, $description).in_group(Group::Features),)*]
+    };
 }
 
-pub(super) const COLUMNS: &[Column] = &[
-    column(
-        "timestamp",
-        Kind::Text,
-        "`cicflowmeter`: the time of the first packet, in UTC, without fractions of a second.",
-    ),
-    column("flow_duration", Kind::Real, "From the first packet to the last, in microseconds."),
-    column("flow_byts_s", Kind::Real, "Bytes on the wire per second of the duration; 0 without one."),
-    column("flow_pkts_s", Kind::Real, "Packets per second of the duration."),
-    column("fwd_pkts_s", Kind::Real, "Packets from the source per second of the flow's duration."),
-    column("bwd_pkts_s", Kind::Real, "Packets from the destination per second of the flow's duration."),
-    column("tot_fwd_pkts", Kind::Packets, "Packets from the source."),
-    column("tot_bwd_pkts", Kind::Packets, "Packets from the destination."),
-    column("totlen_fwd_pkts", Kind::Bytes, "Bytes on the wire from the source."),
-    column("totlen_bwd_pkts", Kind::Bytes, "Bytes on the wire from the destination."),
-    column(
-        "fwd_pkt_len_max",
-        Kind::Bytes,
-        "The largest size on the wire of packets from the source; 0 without one.",
-    ),
-    column("fwd_pkt_len_min", Kind::Bytes, "The smallest of these sizes."),
-    column("fwd_pkt_len_mean", Kind::Real, "The mean of these sizes."),
-    column("fwd_pkt_len_std", Kind::Real, "The standard deviation of these sizes, of the population."),
-    column(
-        "bwd_pkt_len_max",
-        Kind::Bytes,
-        "The largest size on the wire of packets from the destination; 0 without one.",
-    ),
-    column("bwd_pkt_len_min", Kind::Bytes, "The smallest of these sizes."),
-    column("bwd_pkt_len_mean", Kind::Real, "The mean of these sizes."),
-    column("bwd_pkt_len_std", Kind::Real, "The standard deviation of these sizes, of the population."),
-    column("pkt_len_max", Kind::Bytes, "The largest size on the wire of packets; 0 without one."),
-    column("pkt_len_min", Kind::Bytes, "The smallest of these sizes."),
-    column("pkt_len_mean", Kind::Real, "The mean of these sizes."),
-    column("pkt_len_std", Kind::Real, "The standard deviation of these sizes, of the population."),
-    column("pkt_len_var", Kind::Real, "The variance of these sizes."),
-    column("fwd_header_len", Kind::Bytes, "The bytes of the transport headers from the source."),
-    column("bwd_header_len", Kind::Bytes, "The bytes of the transport headers from the destination."),
-    column(
-        "fwd_seg_size_min",
-        Kind::Bytes,
-        "The smallest transport header with its payload from the source.",
-    ),
-    column("fwd_act_data_pkts", Kind::Packets, "Packets with payload of TCP or UDP from the source."),
-    column("flow_iat_mean", Kind::Real, "The mean of the times between packets, in microseconds."),
-    column("flow_iat_max", Kind::Real, "The longest of these times."),
-    column("flow_iat_min", Kind::Real, "The shortest of these times."),
-    column("flow_iat_std", Kind::Real, "The standard deviation of these times, of the population."),
-    column(
-        "fwd_iat_tot",
-        Kind::Real,
-        "The sum of the times between packets from the source, in microseconds.",
-    ),
-    column("fwd_iat_max", Kind::Real, "The longest of these times."),
-    column("fwd_iat_min", Kind::Real, "The shortest of these times."),
-    column("fwd_iat_mean", Kind::Real, "The mean of these times."),
-    column("fwd_iat_std", Kind::Real, "The standard deviation of these times."),
-    column(
-        "bwd_iat_tot",
-        Kind::Real,
-        "The sum of the times between packets from the destination, in microseconds.",
-    ),
-    column("bwd_iat_max", Kind::Real, "The longest of these times."),
-    column("bwd_iat_min", Kind::Real, "The shortest of these times."),
-    column("bwd_iat_mean", Kind::Real, "The mean of these times."),
-    column("bwd_iat_std", Kind::Real, "The standard deviation of these times."),
-    column("fwd_psh_flags", Kind::Packets, "Packets with PSH from the source."),
-    column("bwd_psh_flags", Kind::Packets, "Packets with PSH from the destination."),
-    column("fwd_urg_flags", Kind::Packets, "Packets with URG from the source."),
-    column("bwd_urg_flags", Kind::Packets, "Packets with URG from the destination."),
-    column("fin_flag_cnt", Kind::Packets, "Packets with FIN."),
-    column("syn_flag_cnt", Kind::Packets, "Packets with SYN."),
-    column("rst_flag_cnt", Kind::Packets, "Packets with RST."),
-    column("psh_flag_cnt", Kind::Packets, "Packets with PSH."),
-    column("ack_flag_cnt", Kind::Packets, "Packets with ACK."),
-    column("urg_flag_cnt", Kind::Packets, "Packets with URG."),
-    column("ece_flag_cnt", Kind::Packets, "Packets with ECE."),
-    column(
-        "down_up_ratio",
-        Kind::Real,
-        "Packets from the destination by packets from the source; 0 without these.",
-    ),
-    column("pkt_size_avg", Kind::Real, "The mean size of packets on the wire."),
-    column(
-        "init_fwd_win_byts",
-        Kind::Number,
-        "The window in the first segment from the source, not scaled; 0 without one.",
-    ),
-    column("init_bwd_win_byts", Kind::Number, "The window in the first segment from the destination."),
-    column(
-        "active_max",
-        Kind::Real,
-        "The longest time that the flow was active before a pause of more than 5 s, in microseconds; 0 without one.",
-    ),
-    column(
-        "active_min",
-        Kind::Real,
-        "The shortest time that the flow was active before a pause of more than 5 s, in microseconds; 0 without one.",
-    ),
-    column(
-        "active_mean",
-        Kind::Real,
-        "The mean time that the flow was active before a pause of more than 5 s, in microseconds; 0 without one.",
-    ),
-    column(
-        "active_std",
-        Kind::Real,
-        "The deviation of the time that the flow was active before a pause of more than 5 s, in microseconds; 0 without one.",
-    ),
-    column("idle_max", Kind::Real, "The longest of these pauses, in microseconds; 0 without one."),
-    column("idle_min", Kind::Real, "The shortest of these pauses, in microseconds; 0 without one."),
-    column("idle_mean", Kind::Real, "The mean of these pauses, in microseconds; 0 without one."),
-    column("idle_std", Kind::Real, "The deviation of these pauses, in microseconds; 0 without one."),
-    column(
-        "fwd_byts_b_avg",
-        Kind::Real,
-        "Payload bytes by bulk from the source: at least four packets with data, none from the other end between them, and no gap above 1 s.",
-    ),
-    column("fwd_pkts_b_avg", Kind::Real, "Packets by such bulk."),
-    column(
-        "bwd_byts_b_avg",
-        Kind::Real,
-        "Payload bytes by bulk from the destination: at least four packets with data, none from the other end between them, and no gap above 1 s.",
-    ),
-    column("bwd_pkts_b_avg", Kind::Real, "Packets by such bulk."),
-    column("fwd_blk_rate_avg", Kind::Real, "Payload bytes per second of the bulks from the source."),
-    column("bwd_blk_rate_avg", Kind::Real, "Payload bytes per second of the bulks from the destination."),
-    column("fwd_seg_size_avg", Kind::Real, "As `fwd_pkt_len_mean`."),
-    column("bwd_seg_size_avg", Kind::Real, "As `bwd_pkt_len_mean`."),
-    column("cwr_flag_count", Kind::Packets, "Packets with CWR."),
-    column(
-        "subflow_fwd_pkts",
-        Kind::Real,
-        "Packets from the source by subflow, which a gap above 1 s ends.",
-    ),
-    column(
-        "subflow_bwd_pkts",
-        Kind::Real,
-        "Packets from the destination by subflow, which a gap above 1 s ends.",
-    ),
-    column("subflow_fwd_byts", Kind::Real, "Bytes from the source by subflow, which a gap above 1 s ends."),
-    column(
-        "subflow_bwd_byts",
-        Kind::Real,
-        "Bytes from the destination by subflow, which a gap above 1 s ends.",
-    ),
-    column("ip_version", Kind::Number, "`NFStream`: 4 or 6."),
-    column("vlan_id", Kind::Number, "The outer VLAN id of the first packet; 0 without one."),
-    column(
-        "bidirectional_first_seen_ms",
-        Kind::Number,
-        "The earliest stamp of the flow, in milliseconds since 1970; 0 without one.",
-    ),
-    column("bidirectional_last_seen_ms", Kind::Number, "The latest stamp of these packets."),
-    column("bidirectional_duration_ms", Kind::Number, "The time between both."),
-    column("bidirectional_packets", Kind::Packets, "Packets."),
-    column("bidirectional_bytes", Kind::Bytes, "Bytes on the wire."),
-    column(
-        "src2dst_first_seen_ms",
-        Kind::Number,
-        "The earliest stamp of packets from the source, in milliseconds since 1970; 0 without one.",
-    ),
-    column("src2dst_last_seen_ms", Kind::Number, "The latest stamp of these packets."),
-    column("src2dst_duration_ms", Kind::Number, "The time between both."),
-    column("src2dst_packets", Kind::Packets, "Packets."),
-    column("src2dst_bytes", Kind::Bytes, "Bytes on the wire."),
-    column(
-        "dst2src_first_seen_ms",
-        Kind::Number,
-        "The earliest stamp of packets from the destination, in milliseconds since 1970; 0 without one.",
-    ),
-    column("dst2src_last_seen_ms", Kind::Number, "The latest stamp of these packets."),
-    column("dst2src_duration_ms", Kind::Number, "The time between both."),
-    column("dst2src_packets", Kind::Packets, "Packets."),
-    column("dst2src_bytes", Kind::Bytes, "Bytes on the wire."),
-    column("bidirectional_min_ps", Kind::Bytes, "The smallest size on the wire of the flow."),
-    column("bidirectional_mean_ps", Kind::Real, "The mean size of the flow."),
-    column(
-        "bidirectional_stddev_ps",
-        Kind::Real,
-        "The standard deviation of the sizes of the flow, as of a sample.",
-    ),
-    column("bidirectional_max_ps", Kind::Bytes, "The largest size of the flow."),
-    column("src2dst_min_ps", Kind::Bytes, "The smallest size on the wire of packets from the source."),
-    column("src2dst_mean_ps", Kind::Real, "The mean size of packets from the source."),
-    column(
-        "src2dst_stddev_ps",
-        Kind::Real,
-        "The standard deviation of the sizes of packets from the source, as of a sample.",
-    ),
-    column("src2dst_max_ps", Kind::Bytes, "The largest size of packets from the source."),
-    column("dst2src_min_ps", Kind::Bytes, "The smallest size on the wire of packets from the destination."),
-    column("dst2src_mean_ps", Kind::Real, "The mean size of packets from the destination."),
-    column(
-        "dst2src_stddev_ps",
-        Kind::Real,
-        "The standard deviation of the sizes of packets from the destination, as of a sample.",
-    ),
-    column("dst2src_max_ps", Kind::Bytes, "The largest size of packets from the destination."),
-    column("bidirectional_min_piat_ms", Kind::Real, "The shortest time between packets, in milliseconds."),
-    column("bidirectional_mean_piat_ms", Kind::Real, "The mean time between packets, in milliseconds."),
-    column(
-        "bidirectional_stddev_piat_ms",
-        Kind::Real,
-        "The standard deviation of the times between packets, as of a sample, in milliseconds.",
-    ),
-    column("bidirectional_max_piat_ms", Kind::Real, "The longest time between packets, in milliseconds."),
-    column(
-        "src2dst_min_piat_ms",
-        Kind::Real,
-        "The shortest time between packets from the source, in milliseconds.",
-    ),
-    column(
-        "src2dst_mean_piat_ms",
-        Kind::Real,
-        "The mean time between packets from the source, in milliseconds.",
-    ),
-    column(
-        "src2dst_stddev_piat_ms",
-        Kind::Real,
-        "The standard deviation of the times between packets from the source, as of a sample, in milliseconds.",
-    ),
-    column(
-        "src2dst_max_piat_ms",
-        Kind::Real,
-        "The longest time between packets from the source, in milliseconds.",
-    ),
-    column(
-        "dst2src_min_piat_ms",
-        Kind::Real,
-        "The shortest time between packets from the destination, in milliseconds.",
-    ),
-    column(
-        "dst2src_mean_piat_ms",
-        Kind::Real,
-        "The mean time between packets from the destination, in milliseconds.",
-    ),
-    column(
-        "dst2src_stddev_piat_ms",
-        Kind::Real,
-        "The standard deviation of the times between packets from the destination, as of a sample, in milliseconds.",
-    ),
-    column(
-        "dst2src_max_piat_ms",
-        Kind::Real,
-        "The longest time between packets from the destination, in milliseconds.",
-    ),
-    column("bidirectional_syn_packets", Kind::Packets, "Packets with SYN."),
-    column("bidirectional_cwr_packets", Kind::Packets, "Packets with CWR."),
-    column("bidirectional_ece_packets", Kind::Packets, "Packets with ECE."),
-    column("bidirectional_urg_packets", Kind::Packets, "Packets with URG."),
-    column("bidirectional_ack_packets", Kind::Packets, "Packets with ACK."),
-    column("bidirectional_psh_packets", Kind::Packets, "Packets with PSH."),
-    column("bidirectional_rst_packets", Kind::Packets, "Packets with RST."),
-    column("bidirectional_fin_packets", Kind::Packets, "Packets with FIN."),
-    column("src2dst_syn_packets", Kind::Packets, "Packets with SYN from the source."),
-    column("src2dst_cwr_packets", Kind::Packets, "Packets with CWR from the source."),
-    column("src2dst_ece_packets", Kind::Packets, "Packets with ECE from the source."),
-    column("src2dst_urg_packets", Kind::Packets, "Packets with URG from the source."),
-    column("src2dst_ack_packets", Kind::Packets, "Packets with ACK from the source."),
-    column("src2dst_psh_packets", Kind::Packets, "Packets with PSH from the source."),
-    column("src2dst_rst_packets", Kind::Packets, "Packets with RST from the source."),
-    column("src2dst_fin_packets", Kind::Packets, "Packets with FIN from the source."),
-    column("dst2src_syn_packets", Kind::Packets, "Packets with SYN from the destination."),
-    column("dst2src_cwr_packets", Kind::Packets, "Packets with CWR from the destination."),
-    column("dst2src_ece_packets", Kind::Packets, "Packets with ECE from the destination."),
-    column("dst2src_urg_packets", Kind::Packets, "Packets with URG from the destination."),
-    column("dst2src_ack_packets", Kind::Packets, "Packets with ACK from the destination."),
-    column("dst2src_psh_packets", Kind::Packets, "Packets with PSH from the destination."),
-    column("dst2src_rst_packets", Kind::Packets, "Packets with RST from the destination."),
-    column("dst2src_fin_packets", Kind::Packets, "Packets with FIN from the destination."),
-];
+pub(super) const COLUMNS: &[Column] = columns! {
+    "timestamp" Text "`cicflowmeter`: the time of the first packet, in UTC, without fractions of a second."
+    "flow_duration" Real "From the first packet to the last, in microseconds."
+    "flow_byts_s" Real "Bytes on the wire per second of the duration; 0 without one."
+    "flow_pkts_s" Real "Packets per second of the duration."
+    "fwd_pkts_s" Real "Packets from the source per second of the flow's duration."
+    "bwd_pkts_s" Real "Packets from the destination per second of the flow's duration."
+    "tot_fwd_pkts" Packets "Packets from the source."
+    "tot_bwd_pkts" Packets "Packets from the destination."
+    "totlen_fwd_pkts" Bytes "Bytes on the wire from the source."
+    "totlen_bwd_pkts" Bytes "Bytes on the wire from the destination."
+    "fwd_pkt_len_max" Bytes "The largest size on the wire of packets from the source; 0 without one."
+    "fwd_pkt_len_min" Bytes "The smallest of these sizes."
+    "fwd_pkt_len_mean" Real "The mean of these sizes."
+    "fwd_pkt_len_std" Real "The standard deviation of these sizes, of the population."
+    "bwd_pkt_len_max" Bytes "The largest size on the wire of packets from the destination; 0 without one."
+    "bwd_pkt_len_min" Bytes "The smallest of these sizes."
+    "bwd_pkt_len_mean" Real "The mean of these sizes."
+    "bwd_pkt_len_std" Real "The standard deviation of these sizes, of the population."
+    "pkt_len_max" Bytes "The largest size on the wire of packets; 0 without one."
+    "pkt_len_min" Bytes "The smallest of these sizes."
+    "pkt_len_mean" Real "The mean of these sizes."
+    "pkt_len_std" Real "The standard deviation of these sizes, of the population."
+    "pkt_len_var" Real "The variance of these sizes."
+    "fwd_header_len" Bytes "The bytes of the transport headers from the source."
+    "bwd_header_len" Bytes "The bytes of the transport headers from the destination."
+    "fwd_seg_size_min" Bytes "The smallest transport header with its payload from the source."
+    "fwd_act_data_pkts" Packets "Packets with payload of TCP or UDP from the source."
+    "flow_iat_mean" Real "The mean of the times between packets, in microseconds."
+    "flow_iat_max" Real "The longest of these times."
+    "flow_iat_min" Real "The shortest of these times."
+    "flow_iat_std" Real "The standard deviation of these times, of the population."
+    "fwd_iat_tot" Real "The sum of the times between packets from the source, in microseconds."
+    "fwd_iat_max" Real "The longest of these times."
+    "fwd_iat_min" Real "The shortest of these times."
+    "fwd_iat_mean" Real "The mean of these times."
+    "fwd_iat_std" Real "The standard deviation of these times."
+    "bwd_iat_tot" Real "The sum of the times between packets from the destination, in microseconds."
+    "bwd_iat_max" Real "The longest of these times."
+    "bwd_iat_min" Real "The shortest of these times."
+    "bwd_iat_mean" Real "The mean of these times."
+    "bwd_iat_std" Real "The standard deviation of these times."
+    "fwd_psh_flags" Packets "Packets with PSH from the source."
+    "bwd_psh_flags" Packets "Packets with PSH from the destination."
+    "fwd_urg_flags" Packets "Packets with URG from the source."
+    "bwd_urg_flags" Packets "Packets with URG from the destination."
+    "fin_flag_cnt" Packets "Packets with FIN."
+    "syn_flag_cnt" Packets "Packets with SYN."
+    "rst_flag_cnt" Packets "Packets with RST."
+    "psh_flag_cnt" Packets "Packets with PSH."
+    "ack_flag_cnt" Packets "Packets with ACK."
+    "urg_flag_cnt" Packets "Packets with URG."
+    "ece_flag_cnt" Packets "Packets with ECE."
+    "down_up_ratio" Real "Packets from the destination by packets from the source; 0 without these."
+    "pkt_size_avg" Real "The mean size of packets on the wire."
+    "init_fwd_win_byts" Number "The window in the first segment from the source, not scaled; 0 without one."
+    "init_bwd_win_byts" Number "The window in the first segment from the destination."
+    "active_max" Real "The longest time that the flow was active before a pause of more than 5 s, in microseconds; 0 without one."
+    "active_min" Real "The shortest time that the flow was active before a pause of more than 5 s, in microseconds; 0 without one."
+    "active_mean" Real "The mean time that the flow was active before a pause of more than 5 s, in microseconds; 0 without one."
+    "active_std" Real "The deviation of the time that the flow was active before a pause of more than 5 s, in microseconds; 0 without one."
+    "idle_max" Real "The longest of these pauses, in microseconds; 0 without one."
+    "idle_min" Real "The shortest of these pauses, in microseconds; 0 without one."
+    "idle_mean" Real "The mean of these pauses, in microseconds; 0 without one."
+    "idle_std" Real "The deviation of these pauses, in microseconds; 0 without one."
+    "fwd_byts_b_avg" Real "Payload bytes by bulk from the source: at least four packets with data, none from the other end between them, and no gap above 1 s."
+    "fwd_pkts_b_avg" Real "Packets by such bulk."
+    "bwd_byts_b_avg" Real "Payload bytes by bulk from the destination: at least four packets with data, none from the other end between them, and no gap above 1 s."
+    "bwd_pkts_b_avg" Real "Packets by such bulk."
+    "fwd_blk_rate_avg" Real "Payload bytes per second of the bulks from the source."
+    "bwd_blk_rate_avg" Real "Payload bytes per second of the bulks from the destination."
+    "fwd_seg_size_avg" Real "As `fwd_pkt_len_mean`."
+    "bwd_seg_size_avg" Real "As `bwd_pkt_len_mean`."
+    "cwr_flag_count" Packets "Packets with CWR."
+    "subflow_fwd_pkts" Real "Packets from the source by subflow, which a gap above 1 s ends."
+    "subflow_bwd_pkts" Real "Packets from the destination by subflow, which a gap above 1 s ends."
+    "subflow_fwd_byts" Real "Bytes from the source by subflow, which a gap above 1 s ends."
+    "subflow_bwd_byts" Real "Bytes from the destination by subflow, which a gap above 1 s ends."
+    "ip_version" Number "`NFStream`: 4 or 6."
+    "vlan_id" Number "The outer VLAN id of the first packet; 0 without one."
+    "bidirectional_first_seen_ms" Number "The earliest stamp of the flow, in milliseconds since 1970; 0 without one."
+    "bidirectional_last_seen_ms" Number "The latest stamp of these packets."
+    "bidirectional_duration_ms" Number "The time between both."
+    "bidirectional_packets" Packets "Packets."
+    "bidirectional_bytes" Bytes "Bytes on the wire."
+    "src2dst_first_seen_ms" Number "The earliest stamp of packets from the source, in milliseconds since 1970; 0 without one."
+    "src2dst_last_seen_ms" Number "The latest stamp of these packets."
+    "src2dst_duration_ms" Number "The time between both."
+    "src2dst_packets" Packets "Packets."
+    "src2dst_bytes" Bytes "Bytes on the wire."
+    "dst2src_first_seen_ms" Number "The earliest stamp of packets from the destination, in milliseconds since 1970; 0 without one."
+    "dst2src_last_seen_ms" Number "The latest stamp of these packets."
+    "dst2src_duration_ms" Number "The time between both."
+    "dst2src_packets" Packets "Packets."
+    "dst2src_bytes" Bytes "Bytes on the wire."
+    "bidirectional_min_ps" Bytes "The smallest size on the wire of the flow."
+    "bidirectional_mean_ps" Real "The mean size of the flow."
+    "bidirectional_stddev_ps" Real "The standard deviation of the sizes of the flow, as of a sample."
+    "bidirectional_max_ps" Bytes "The largest size of the flow."
+    "src2dst_min_ps" Bytes "The smallest size on the wire of packets from the source."
+    "src2dst_mean_ps" Real "The mean size of packets from the source."
+    "src2dst_stddev_ps" Real "The standard deviation of the sizes of packets from the source, as of a sample."
+    "src2dst_max_ps" Bytes "The largest size of packets from the source."
+    "dst2src_min_ps" Bytes "The smallest size on the wire of packets from the destination."
+    "dst2src_mean_ps" Real "The mean size of packets from the destination."
+    "dst2src_stddev_ps" Real "The standard deviation of the sizes of packets from the destination, as of a sample."
+    "dst2src_max_ps" Bytes "The largest size of packets from the destination."
+    "bidirectional_min_piat_ms" Real "The shortest time between packets, in milliseconds."
+    "bidirectional_mean_piat_ms" Real "The mean time between packets, in milliseconds."
+    "bidirectional_stddev_piat_ms" Real "The standard deviation of the times between packets, as of a sample, in milliseconds."
+    "bidirectional_max_piat_ms" Real "The longest time between packets, in milliseconds."
+    "src2dst_min_piat_ms" Real "The shortest time between packets from the source, in milliseconds."
+    "src2dst_mean_piat_ms" Real "The mean time between packets from the source, in milliseconds."
+    "src2dst_stddev_piat_ms" Real "The standard deviation of the times between packets from the source, as of a sample, in milliseconds."
+    "src2dst_max_piat_ms" Real "The longest time between packets from the source, in milliseconds."
+    "dst2src_min_piat_ms" Real "The shortest time between packets from the destination, in milliseconds."
+    "dst2src_mean_piat_ms" Real "The mean time between packets from the destination, in milliseconds."
+    "dst2src_stddev_piat_ms" Real "The standard deviation of the times between packets from the destination, as of a sample, in milliseconds."
+    "dst2src_max_piat_ms" Real "The longest time between packets from the destination, in milliseconds."
+    "bidirectional_syn_packets" Packets "Packets with SYN."
+    "bidirectional_cwr_packets" Packets "Packets with CWR."
+    "bidirectional_ece_packets" Packets "Packets with ECE."
+    "bidirectional_urg_packets" Packets "Packets with URG."
+    "bidirectional_ack_packets" Packets "Packets with ACK."
+    "bidirectional_psh_packets" Packets "Packets with PSH."
+    "bidirectional_rst_packets" Packets "Packets with RST."
+    "bidirectional_fin_packets" Packets "Packets with FIN."
+    "src2dst_syn_packets" Packets "Packets with SYN from the source."
+    "src2dst_cwr_packets" Packets "Packets with CWR from the source."
+    "src2dst_ece_packets" Packets "Packets with ECE from the source."
+    "src2dst_urg_packets" Packets "Packets with URG from the source."
+    "src2dst_ack_packets" Packets "Packets with ACK from the source."
+    "src2dst_psh_packets" Packets "Packets with PSH from the source."
+    "src2dst_rst_packets" Packets "Packets with RST from the source."
+    "src2dst_fin_packets" Packets "Packets with FIN from the source."
+    "dst2src_syn_packets" Packets "Packets with SYN from the destination."
+    "dst2src_cwr_packets" Packets "Packets with CWR from the destination."
+    "dst2src_ece_packets" Packets "Packets with ECE from the destination."
+    "dst2src_urg_packets" Packets "Packets with URG from the destination."
+    "dst2src_ack_packets" Packets "Packets with ACK from the destination."
+    "dst2src_psh_packets" Packets "Packets with PSH from the destination."
+    "dst2src_rst_packets" Packets "Packets with RST from the destination."
+    "dst2src_fin_packets" Packets "Packets with FIN from the destination."
+};
 
 const FIN: usize = 0;
 const SYN: usize = 1;
