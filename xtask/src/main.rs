@@ -15,6 +15,7 @@ mod owners;
 mod packaged;
 mod peers;
 mod program;
+mod public_api;
 mod release;
 mod round_trips;
 mod source;
@@ -86,6 +87,8 @@ enum Task {
     Live(Words),
     /// Compare records with what Zeek's and Suricata's tests expect of their captures
     Owners(owners::Options),
+    /// List the public items of the libraries, and compare them with the committed lists
+    PublicApi(public_api::Options),
     /// Package all crates, and compile and run examples against the packages, outside the workspace
     Packages,
     /// Check everything and make the files of a release: archive, .deb, bill of materials,
@@ -136,6 +139,7 @@ fn run(task: Task, root: &Path) -> Result<ExitCode> {
         Task::RoundTrips(options) => round_trips::run(root, options),
         Task::Live(Words { words }) => live::run(root, &words),
         Task::Owners(options) => owners::run(root, options),
+        Task::PublicApi(options) => public_api::run(root, &options),
         Task::Packages => packaged::run(root),
         Task::Release(options) => release::run(root, options),
     }

@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, ensure};
 
 use super::finish;
-use crate::packaged;
+use crate::{packaged, public_api};
 
 /// Runs all checks. Tools that are not installed are named, with the command that installs them.
 pub(super) fn run(root: &Path) -> Result<()> {
@@ -34,6 +34,9 @@ pub(super) fn run(root: &Path) -> Result<()> {
     ensure!(packaged::run(root)? == ExitCode::SUCCESS, "the packages do not work");
     if is_installed("deny") {
         finish(Command::new("cargo").current_dir(root).args(["deny", "check"]))?;
+    }
+    if is_installed("public-api") {
+        crate::run(crate::Task::PublicApi(public_api::Options::default()), root)?;
     }
     if is_installed("semver-checks") {
         // The version before this one, which no release has until there are two.
