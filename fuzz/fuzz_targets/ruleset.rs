@@ -5,7 +5,7 @@
 use flowloom_classifier::RuleSet;
 use flowloom_rules::firewall::{Assume, Packet};
 use flowloom_rules::load::{
-    Form, LoadError, LoadLimits, LoadOptions, classbench, ipset, iptables, load, toml, trace,
+    RuleFormat, LoadError, LoadLimits, LoadOptions, classbench, ipset, iptables, load, toml, trace,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -37,9 +37,9 @@ fuzz_target!(|data: &[u8]| {
             return;
         }
         form @ 4..=8 => {
-            let forms = [Form::Nft, Form::Cisco, Form::Aws, Form::Toml, Form::Kubernetes];
+            let forms = [RuleFormat::Nft, RuleFormat::Cisco, RuleFormat::Aws, RuleFormat::Toml, RuleFormat::Kubernetes];
             let form = forms[usize::from(form) - 4];
-            let chain = (form == Form::Nft).then(|| String::from("c"));
+            let chain = (form == RuleFormat::Nft).then(|| String::from("c"));
             match load(text, form, &LoadOptions { limits, chain, ..LoadOptions::default() }) {
                 // The written text is parsed again.
                 Ok(policy) => {

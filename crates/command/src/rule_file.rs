@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use flowloom::apps::firewall::{Enforcement, Side};
+use flowloom::apps::firewall::{CaptureSide, Enforcement};
 use flowloom::classifier::{Rule, RuleId, RuleSet};
 use flowloom::rules::firewall::{Families, Field, Knowledge, Policy};
-use flowloom::rules::load::{self, Form, LoadOptions, cisco, ipset, iptables, nft};
+use flowloom::rules::load::{self, LoadOptions, RuleFormat, cisco, ipset, iptables, nft};
 
 use crate::args::Common;
 use crate::args::rules::{EnforceOptions, FamilyName, FileOptions, RuleOptions};
@@ -30,7 +30,7 @@ fn first_line(text: &str) -> Option<(usize, &str)> {
 /// A parsed rule file.
 #[derive(Debug)]
 pub struct RuleFile {
-    pub form: Form,
+    pub form: RuleFormat,
     pub policy: Policy,
     /// The chain that packets enter, in formats with chains.
     chain: Option<String>,
@@ -121,9 +121,9 @@ impl RuleFile {
         // see them where they leave.
         let mut found = Enforcement { input, output, ..Enforcement::default() };
         let (name, side, field) = if found.input.as_deref() == Some("") {
-            (&mut found.output, Side::Output, Field::Output)
+            (&mut found.output, CaptureSide::Output, Field::Output)
         } else {
-            (&mut found.input, Side::Input, Field::Input)
+            (&mut found.input, CaptureSide::Input, Field::Input)
         };
         if name.is_none()
             && missing.iter().any(|one| one.field == field)
@@ -189,8 +189,8 @@ pub fn warn_of_interface(options: &EnforceOptions, found: &Enforcement, common: 
     }
     if let Some(side) = found.captured {
         let (does, option) = match side {
-            Side::Input => ("comes in", "--in"),
-            Side::Output => ("leaves", "--out"),
+            CaptureSide::Input => ("comes in", "--in"),
+            CaptureSide::Output => ("leaves", "--out"),
         };
         let text = format!(
             "each packet {does} by the interface that captured it; {option} sets one for \
@@ -264,9 +264,9 @@ pub fn check_inputs(rules: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
 }
 
 /// Returns the format of the rules that options name.
-pub fn form_of(options: &RuleOptions) -> Result<Form, Failure> {
+pub fn form_of(options: &RuleOptions) -> Result<RuleFormat, Failure> {
     let text = read_text(&options.rules, LoadOptions::default().limits.bytes_max, FORMS)?;
-    Ok(Form::detect(&plain_name(&options.rules), &text))
+    Ok(RuleFormat::detect(&plain_name(&options.rules), &text))
 }
 
 /// Reads the rules that options name.
@@ -279,7 +279,7 @@ pub fn read_of(options: &RuleOptions, table_option: &str) -> Result<RuleFile, Fa
     let path = &options.rules;
     let asked = load_options(&options.file, options.table.as_ref())?;
     let text = read_text(path, asked.limits.bytes_max, FORMS)?;
-    let form = Form::detect(&plain_name(path), &text);
+    let form = RuleFormat::detect(&plain_name(path), &text);
     if !form.has_chains() {
         for (option, value) in [("--chain", &asked.chain), (table_option, &asked.table)] {
             if let Some(value) = value {
@@ -291,7 +291,7 @@ pub fn read_of(options: &RuleOptions, table_option: &str) -> Result<RuleFile, Fa
             }
         }
     }
-    if form != Form::Kubernetes && asked.addresses.is_some() {
+    if form != RuleFormat::Kubernetes && asked.addresses.is_some() {
         return Err(Failure::Usage(format!(
             "--addresses: {} is read as {}, which contains addresses\n  omit --addresses",
             path.display(),
@@ -299,7 +299,7 @@ pub fn read_of(options: &RuleOptions, table_option: &str) -> Result<RuleFile, Fa
         )));
     }
     let policy = load::load(&text, form, &asked).map_err(|errors| {
-        let is_guess = form == Form::ClassBench
+        let is_guess = form == RuleFormat::ClassBench
             && first_line(&text)
                 .is_none_or(|(line, _)| errors.errors.iter().any(|error| error.line == line));
         let hint = if is_guess { FORMS } else { "" };
@@ -308,32 +308,32 @@ pub fn read_of(options: &RuleOptions, table_option: &str) -> Result<RuleFile, Fa
     let chain = form.has_chains().then(|| {
         asked.chain.clone().unwrap_or_else(|| {
             String::from(match form {
-                Form::Nft => "input",
-                Form::Kubernetes => "cluster",
+                RuleFormat::Nft => "input",
+                RuleFormat::Kubernetes => "cluster",
                 _ => "INPUT",
             })
         })
     });
     if policy.is_empty() {
         let hint = match (&chain, form) {
-            (Some(chain), Form::Nft) => {
+            (Some(chain), RuleFormat::Nft) => {
                 let others = nft::chains(&text);
                 format!(" in chain or hook {chain}\n  --chain names another: {}", some_of(&others, ", "))
             }
-            (Some(_), Form::Cisco) => {
+            (Some(_), RuleFormat::Cisco) => {
                 format!(
                     "\n  --chain names one of its access lists: {}",
                     some_of(&cisco::lists(&text), ", ")
                 )
             }
-            (Some(_), Form::Kubernetes) => String::from("\n  no object is a NetworkPolicy"),
+            (Some(_), RuleFormat::Kubernetes) => String::from("\n  no object is a NetworkPolicy"),
             (Some(chain), _) => no_chain(chain, asked.table.as_deref().unwrap_or("filter"), &text),
             (None, _) => String::new(),
         };
         return Err(Failure::Input(format!("{} has no rules{hint}", path.display())));
     }
     let mut others = Vec::new();
-    if form == Form::Iptables && asked.chain.is_none() {
+    if form == RuleFormat::Iptables && asked.chain.is_none() {
         others = iptables::chains_with_rules(&text, asked.table.as_deref().unwrap_or("filter"));
         if others.iter().any(|other| Some(*other) == chain.as_deref()) {
             others.clear();

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::distances::{is_apart, without_kind};
 use crate::rows::{Report, ResultRow};
-use crate::stats::{CONFIDENCE, Ratio, Verdict};
+use crate::stats::{CONFIDENCE, ChangeVerdict, Ratio};
 
 /// How the time of a row changed: above 1 the new run takes longer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -49,13 +49,13 @@ impl Change {
     /// # Examples
     ///
     /// ```
-    /// use flowloom_measure::{Verdict, change::Change, rows::ResultRow};
+    /// use flowloom_measure::{ChangeVerdict, change::Change, rows::ResultRow};
     /// let row = |ns: u64| {
     ///     let times = [ns, ns + 1, ns + 2, ns, ns + 1, ns + 3, ns + 2];
     ///     ResultRow::of_times("hit", 1, 1, "ours", &times)
     /// };
     /// let change = Change::between(&row(100), &row(120));
-    /// assert_eq!(change.verdict(), Verdict::Slower);
+    /// assert_eq!(change.verdict(), ChangeVerdict::Slower);
     /// assert!(change.low > 1.16 && change.high < 1.24);
     /// ```
     pub fn between(base: &ResultRow, new: &ResultRow) -> Self {
@@ -78,22 +78,22 @@ impl Change {
 
     /// Returns what the interval shows about the new run, as [`Ratio::verdict`] does for paired
     /// rounds.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> ChangeVerdict {
         if self.low <= 1.0 && self.high >= 1.0 {
-            Verdict::NoDifferenceShown
+            ChangeVerdict::NoDifferenceShown
         } else if !self.is_sure {
-            Verdict::TooFewRounds
+            ChangeVerdict::TooFewRounds
         } else if self.low > 1.0 {
-            Verdict::Slower
+            ChangeVerdict::Slower
         } else {
-            Verdict::Faster
+            ChangeVerdict::Faster
         }
     }
 
     /// Returns whether the row is shown to be slower and its median is slower by more than
     /// `factor`.
     pub fn is_slower_than(&self, factor: f64) -> bool {
-        self.verdict() == Verdict::Slower && self.change > factor
+        self.verdict() == ChangeVerdict::Slower && self.change > factor
     }
 }
 
@@ -168,17 +168,17 @@ mod tests {
         let noisy = [90, 100, 110, 120, 130, 95, 105, 115];
         let slower: Vec<u64> = noisy.iter().map(|ns| ns + 10).collect();
         let change = Change::between(&row("a", &noisy), &row("a", &slower));
-        assert_eq!(change.verdict(), Verdict::NoDifferenceShown);
+        assert_eq!(change.verdict(), ChangeVerdict::NoDifferenceShown);
         assert!(!change.is_slower_than(1.0) && change.change > 1.0);
     }
 
     #[test]
     fn few_rounds_that_do_not_overlap_are_too_few_to_say() {
         let change = Change::between(&row("a", &[100; 5]), &row("a", &[200; 5]));
-        assert_eq!((change.verdict(), change.is_sure), (Verdict::TooFewRounds, false));
+        assert_eq!((change.verdict(), change.is_sure), (ChangeVerdict::TooFewRounds, false));
         assert!(!change.is_slower_than(1.0));
         let change = Change::between(&row("a", &[100, 300]), &row("a", &[200, 400]));
-        assert_eq!((change.verdict(), change.is_sure), (Verdict::NoDifferenceShown, false));
+        assert_eq!((change.verdict(), change.is_sure), (ChangeVerdict::NoDifferenceShown, false));
     }
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
         let change = Change::between(&row("a", &[100; 8]), &row("a", &[104; 8]));
         assert!(change.is_slower_than(1.0) && !change.is_slower_than(1.05));
         let change = Change::between(&row("a", &[104; 8]), &row("a", &[100; 8]));
-        assert_eq!(change.verdict(), Verdict::Faster);
+        assert_eq!(change.verdict(), ChangeVerdict::Faster);
         assert!(!change.is_slower_than(0.5), "what is faster is never slower");
     }
 

@@ -30,7 +30,7 @@ pub struct Distances {
     pub line_round_trips_ns: Vec<Option<f64>>,
     /// The kinds of rounds that have rows, the nearest first: the two most frequent ones, one, or
     /// none.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<DistanceKind>,
     /// Number of rounds during which the distance changed.
     pub changed: usize,
     /// Number of rounds at other distances than those of `kinds`.
@@ -42,7 +42,7 @@ pub struct Distances {
 /// Rounds at one distance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Kind {
+pub struct DistanceKind {
     /// The median of the round trips of this kind, in nanoseconds.
     pub line_round_trip_ns: f64,
     /// The shortest time, in nanoseconds.
@@ -103,7 +103,7 @@ impl Distances {
         found.kinds = kinds
             .map(|(trips, rounds)| {
                 let Summary { min, median, max, .. } = Summary::from_samples(trips.iter().copied());
-                Kind { line_round_trip_ns: median, least_ns: min, most_ns: max, rounds }
+                DistanceKind { line_round_trip_ns: median, least_ns: min, most_ns: max, rounds }
             })
             .collect();
         found.kinds.sort_by_key(|kind| Reverse(kind.rounds.len()));

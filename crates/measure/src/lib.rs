@@ -46,4 +46,4 @@ pub use clock::{Elapsed, Stopwatch};
 pub use host::Host;
 pub use rounds::{Lap, Outcome, Rounds, RoundsError, Samples};
 pub use rows::{LatencyRow, RatioRow, Report, ResultRow};
-pub use stats::{Ratio, Summary, Verdict};
+pub use stats::{ChangeVerdict, Ratio, Summary};

@@ -343,7 +343,7 @@ fn per_item(times_ns: &[u64], items: u64) -> impl Iterator<Item = f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::Verdict;
+    use crate::stats::ChangeVerdict;
 
     fn report() -> Report {
         let host = Host {
@@ -414,6 +414,6 @@ mod tests {
 
     #[test]
     fn a_row_knows_its_verdict() {
-        assert_eq!(report().ratios[0].ratio().verdict(), Verdict::Faster);
+        assert_eq!(report().ratios[0].ratio().verdict(), ChangeVerdict::Faster);
     }
 }

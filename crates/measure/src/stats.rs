@@ -77,10 +77,10 @@ impl Ratio {
     /// # Examples
     ///
     /// ```
-    /// use flowloom_measure::{Ratio, Verdict};
+    /// use flowloom_measure::{Ratio, ChangeVerdict};
     /// let ratio = Ratio::of_rounds(&[20, 22, 21, 20, 19, 24, 20], &[10, 11, 10, 10, 10, 11, 10]);
     /// assert_eq!(ratio.median, 2.0);
-    /// assert_eq!(ratio.verdict(), Verdict::Faster);
+    /// assert_eq!(ratio.verdict(), ChangeVerdict::Faster);
     /// assert_eq!(ratio.to_string(), "2.00 [1.90 … 2.18] × faster");
     /// ```
     #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a round are far below 2^53")]
@@ -134,15 +134,15 @@ impl Ratio {
     }
 
     /// Returns what the interval shows.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> ChangeVerdict {
         if self.low <= 1.0 && self.high >= 1.0 {
-            Verdict::NoDifferenceShown
+            ChangeVerdict::NoDifferenceShown
         } else if self.confidence < CONFIDENCE {
-            Verdict::TooFewRounds
+            ChangeVerdict::TooFewRounds
         } else if self.low > 1.0 {
-            Verdict::Faster
+            ChangeVerdict::Faster
         } else {
-            Verdict::Slower
+            ChangeVerdict::Slower
         }
     }
 }
@@ -152,7 +152,7 @@ impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { median, low, high, .. } = self;
         match self.verdict() {
-            verdict @ (Verdict::NoDifferenceShown | Verdict::TooFewRounds) => {
+            verdict @ (ChangeVerdict::NoDifferenceShown | ChangeVerdict::TooFewRounds) => {
                 write!(f, "{median:.2} [{low:.2} … {high:.2}] {verdict}")
             }
             verdict => write!(f, "{median:.2} [{low:.2} … {high:.2}] × {verdict}"),
@@ -162,7 +162,7 @@ impl fmt::Display for Ratio {
 
 /// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ChangeVerdict {
     /// The whole interval lies above 1: the rival takes longer.
     Faster,
     /// The whole interval lies below 1: Flowloom takes longer.
@@ -173,7 +173,7 @@ pub enum Verdict {
     TooFewRounds,
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for ChangeVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Faster => "faster",
@@ -323,7 +323,7 @@ mod tests {
             // Heavy-tailed, like real times: a tenth of the rounds is disturbed.
             let mut time = || 1.0 + next() * 0.1 + if next() < 0.1 { next() * 5.0 } else { 0.0 };
             let ratio = Ratio::of_ratios((0..25).map(|_| time() / time()).collect::<Vec<_>>());
-            false_alarms += u32::from(ratio.verdict() != Verdict::NoDifferenceShown);
+            false_alarms += u32::from(ratio.verdict() != ChangeVerdict::NoDifferenceShown);
         }
         assert!(false_alarms <= 65, "{false_alarms} of 1000");
     }
@@ -333,7 +333,7 @@ mod tests {
         let mut next = noise(7);
         let mut time = |true_ns: f64| true_ns * (1.0 + next() * 0.2);
         let ratio = Ratio::of_ratios((0..41).map(|_| time(150.0) / time(100.0)).collect::<Vec<_>>());
-        assert_eq!(ratio.verdict(), Verdict::Faster);
+        assert_eq!(ratio.verdict(), ChangeVerdict::Faster);
         assert!(ratio.low <= 1.5 && 1.5 <= ratio.high, "{ratio:?}");
         assert!((ratio.median - 1.5).abs() < 0.08, "{ratio:?}");
     }
@@ -341,10 +341,10 @@ mod tests {
     #[test]
     fn too_few_rounds_show_nothing() {
         let ratio = Ratio::of_rounds(&[30, 30, 30, 30, 30], &[10, 10, 10, 10, 10]);
-        assert_eq!(ratio.verdict(), Verdict::TooFewRounds);
+        assert_eq!(ratio.verdict(), ChangeVerdict::TooFewRounds);
         assert_eq!(ratio.to_string(), "3.00 [3.00 … 3.00] too few rounds to tell");
         let ratio = Ratio::of_rounds(&[30, 30, 10], &[10, 10, 30]);
-        assert_eq!(ratio.verdict(), Verdict::NoDifferenceShown);
+        assert_eq!(ratio.verdict(), ChangeVerdict::NoDifferenceShown);
     }
 
     #[test]
@@ -356,8 +356,8 @@ mod tests {
     #[test]
     fn a_ratio_that_is_no_number_shows_nothing() {
         let ratio = Ratio::of_ratios([0.5, f64::NAN, 0.6, 2.0, 2.0, 0.5, 0.5, 0.4, f64::NAN]);
-        assert_eq!((ratio.rounds, ratio.verdict()), (7, Verdict::NoDifferenceShown), "{ratio}");
-        assert_eq!(Ratio::of_ratios([f64::NAN; 9]).verdict(), Verdict::TooFewRounds);
+        assert_eq!((ratio.rounds, ratio.verdict()), (7, ChangeVerdict::NoDifferenceShown), "{ratio}");
+        assert_eq!(Ratio::of_ratios([f64::NAN; 9]).verdict(), ChangeVerdict::TooFewRounds);
     }
 
     #[test]
@@ -375,8 +375,8 @@ mod tests {
             prop_assert!((there.high * back.low - 1.0).abs() < 1e-9);
             prop_assert!(there.low <= there.median && there.median <= there.high);
             let inverse = match there.verdict() {
-                Verdict::Faster => Verdict::Slower,
-                Verdict::Slower => Verdict::Faster,
+                ChangeVerdict::Faster => ChangeVerdict::Slower,
+                ChangeVerdict::Slower => ChangeVerdict::Faster,
                 neither => neither,
             };
             prop_assert_eq!(back.verdict(), inverse);

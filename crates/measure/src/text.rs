@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::cpu_distance::range_text;
-use crate::distances::{Distances, Kind};
+use crate::distances::{DistanceKind, Distances};
 use crate::host::{Host, NOISE_MAX};
 use crate::rows::{LatencyRow, MemoryRow, PerItem, RatioRow, Report, ResultRow};
 use crate::stats::Summary;
@@ -238,7 +238,7 @@ pub fn distances(found: &Distances) -> String {
     format!("round trip of a line to another CPU: {known}{left_out}\n")
 }
 
-fn in_rounds(kind: &Kind) -> String {
+fn in_rounds(kind: &DistanceKind) -> String {
     let count = kind.rounds.len();
     let plural = if count == 1 { "" } else { "s" };
     format!("{} in {count} round{plural}", range_text([kind.least_ns, kind.most_ns]))

@@ -12,9 +12,9 @@ use flowloom_measure::{Ratio, Summary};
 use serde::Serialize;
 
 use crate::experiment::{
-    Band, Context, Fidelity, Interval, Item, ItemError, Outcome, Scale, Value, Verdict,
+    Agreement, Band, Context, Fidelity, Interval, Item, ItemError, Outcome, Scale, Value,
 };
-use crate::variation::{Guess, Kind, Switch};
+use crate::variation::{Guess, Switch, SwitchKind};
 
 /// The runs that an item gets in addition to the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,10 +91,10 @@ pub struct Ablation {
     /// Description of the switch.
     pub about: &'static str,
     /// Whether it disables a mechanism or introduces a fault.
-    pub kind: Kind,
+    pub kind: SwitchKind,
     /// The verdict without it.
     #[serde(rename = "without")]
-    pub verdict: Verdict,
+    pub verdict: Agreement,
     /// Whether the item reacted.
     pub noticed: Noticed,
     /// Names of values that leave their band.
@@ -114,7 +114,7 @@ pub struct Point {
     pub is_default: bool,
     /// The verdict with this value.
     #[serde(flatten)]
-    pub verdict: Verdict,
+    pub verdict: Agreement,
 }
 
 /// The verdicts for the values of a guess.
@@ -136,7 +136,7 @@ impl Sweep {
     pub fn region(&self) -> String {
         let at = |is: bool| -> Vec<String> {
             let chosen =
-                self.points.iter().filter(|point| matches!(point.verdict, Verdict::Agrees { .. }) == is);
+                self.points.iter().filter(|point| matches!(point.verdict, Agreement::Agrees { .. }) == is);
             chosen.map(|point| point.at.to_string()).collect()
         };
         match (at(true), at(false)) {
@@ -178,14 +178,14 @@ pub fn examine(item: &Item, context: &Context<'_>, plan: Plan) -> Result<Examine
         draws.push(run(&Context { seed, ..*context })?);
     }
     // Switches and guesses are compared with a draw that agrees, if there is one.
-    let agreeing = draws.iter().position(|draw| matches!(draw.verdict, Verdict::Agrees { .. }));
+    let agreeing = draws.iter().position(|draw| matches!(draw.verdict, Agreement::Agrees { .. }));
     let at = agreeing.unwrap_or(0);
     let context = &Context { seed: seeds[at], ..*context };
     let first = draws[at].clone();
     let mut outcome = merged(draws).held_to_bounds();
     let mut ablations = Vec::new();
     for switch in item.switches {
-        if plan.ablate || (agreeing.is_some() && switch.kind == Kind::Mechanism) {
+        if plan.ablate || (agreeing.is_some() && switch.kind == SwitchKind::Mechanism) {
             let without = run(&Context { off: Some(switch.name), ..*context })?;
             ablations.push(ablation(switch, &first, &without));
         }
@@ -266,15 +266,15 @@ fn merged_chart(draws: &[Outcome], at: usize) -> Chart {
 }
 
 /// Returns the common verdict of all draws, or the verdict that the result depends on the draw.
-fn verdict_of(draws: &[Outcome]) -> Verdict {
+fn verdict_of(draws: &[Outcome]) -> Agreement {
     let first = &draws[0].verdict;
     let Some(other) = draws.iter().map(|draw| &draw.verdict).find(|verdict| verdict.word() != first.word())
     else {
         return first.clone();
     };
-    let agreeing = draws.iter().filter(|draw| matches!(draw.verdict, Verdict::Agrees { .. })).count();
+    let agreeing = draws.iter().filter(|draw| matches!(draw.verdict, Agreement::Agrees { .. })).count();
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    Verdict::DependsOnDraw {
+    Agreement::DependsOnDraw {
         agreeing: count(agreeing),
         draws: count(draws.len()),
         why: format!(
@@ -337,18 +337,18 @@ impl Effect {
 }
 
 /// Withdraws an agreement that remains without one of its mechanisms.
-fn with_ablations(verdict: Verdict, ablations: &[Ablation]) -> Verdict {
-    let is_good = matches!(verdict, Verdict::Agrees { .. } | Verdict::DependsOnDraw { .. });
+fn with_ablations(verdict: Agreement, ablations: &[Ablation]) -> Agreement {
+    let is_good = matches!(verdict, Agreement::Agrees { .. } | Agreement::DependsOnDraw { .. });
     let unnoticed: Vec<String> = ablations
         .iter()
-        .filter(|ablation| ablation.kind == Kind::Mechanism && ablation.noticed != Noticed::ByVerdict)
+        .filter(|ablation| ablation.kind == SwitchKind::Mechanism && ablation.noticed != Noticed::ByVerdict)
         .map(|ablation| format!("{} ({})", ablation.switch, ablation.about))
         .collect();
     if unnoticed.is_empty() || !is_good {
         return verdict;
     }
     let without = unnoticed.join(" and without ");
-    Verdict::CannotTell { why: format!("it agrees without {without} as well. {}", verdict.text()) }
+    Agreement::CannotTell { why: format!("it agrees without {without} as well. {}", verdict.text()) }
 }
 
 fn sweep(
@@ -393,7 +393,7 @@ mod tests {
         };
         let drawn = if context.seed >= 100 { 0.1 * context.seed as f64 - 10.0 } else { 0.0 };
         let value = (context.guess(&SIZE) + drawn) * factor;
-        Ok(Outcome::new(Verdict::from_check(value > 3.0, "large", "small"))
+        Ok(Outcome::new(Agreement::from_check(value > 3.0, "large", "small"))
             .value(Value::new("x", "", value).band(0.0, 10.0))
             .chart_of("X", Axis::linear("x"), |_| true))
     }
@@ -406,7 +406,7 @@ mod tests {
         let context = Context::new(Scale::Smoke, 1, &|| true);
         let seen = Item { switches: &[SEEN], ..ITEM };
         let examined = examine(&seen, &context, Plan::default()).unwrap();
-        assert_eq!(examined.outcome.verdict, Verdict::agrees("large"));
+        assert_eq!(examined.outcome.verdict, Agreement::agrees("large"));
         let ablation = &examined.ablations[0];
         assert_eq!((ablation.noticed, ablation.verdict.word()), (Noticed::ByVerdict, "differs"));
         assert_eq!((ablation.effects[0].with, ablation.effects[0].without), (4.0, 2.0));
@@ -433,7 +433,7 @@ mod tests {
         let guesses = [("size", 2.55)];
         let context = Context { guesses: &guesses, ..Context::new(Scale::Smoke, 100, &|| true) };
         let examined = examine(&ITEM, &context, plan(8)).unwrap();
-        let Verdict::DependsOnDraw { agreeing, draws, why } = &examined.outcome.verdict else { panic!() };
+        let Agreement::DependsOnDraw { agreeing, draws, why } = &examined.outcome.verdict else { panic!() };
         assert_eq!((*agreeing, *draws), (3, 8));
         assert!(why.contains("3 of 8 seeds agree. One that differs: small. One that agrees: large"));
         let value = &examined.outcome.values[0];

@@ -161,7 +161,7 @@ impl ItemError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum Agreement {
     /// The claim agrees with Flowloom's results.
     Agrees {
         /// The sense in which it agrees: exactly, in shape, by count.
@@ -198,7 +198,7 @@ pub enum Verdict {
     },
 }
 
-impl Verdict {
+impl Agreement {
     /// Returns the verdict that a claim agrees.
     pub fn agrees(note: impl Into<String>) -> Self {
         Self::Agrees { note: note.into() }
@@ -260,12 +260,12 @@ pub struct Outcome {
     pub notes: Vec<String>,
     /// The verdict on the paper.
     #[serde(flatten)]
-    pub verdict: Verdict,
+    pub verdict: Agreement,
 }
 
 impl Outcome {
     /// Returns an outcome that contains only a verdict.
-    pub fn new(verdict: Verdict) -> Self {
+    pub fn new(verdict: Agreement) -> Self {
         Self { values: Vec::new(), charts: Vec::new(), notes: Vec::new(), verdict }
     }
 
@@ -321,9 +321,9 @@ impl Outcome {
     #[must_use]
     pub fn judged(mut self) -> Self {
         let outside: Vec<String> = self.failed().map(|value| value.name.clone()).collect();
-        let is_good = matches!(self.verdict, Verdict::Agrees { .. } | Verdict::Definition { .. });
+        let is_good = matches!(self.verdict, Agreement::Agrees { .. } | Agreement::Definition { .. });
         if is_good && !outside.is_empty() {
-            self.verdict = Verdict::differs(format!("not as in the paper: {}", outside.join(", ")));
+            self.verdict = Agreement::differs(format!("not as in the paper: {}", outside.join(", ")));
         }
         self
     }
@@ -337,8 +337,8 @@ impl Outcome {
             .filter(|value| value.paper_bound.is_some() && value.is_as_stated() == Some(false))
             .map(|value| format!("{}, {:.4}", value.name, value.ours))
             .collect();
-        if !missed.is_empty() && matches!(self.verdict, Verdict::Agrees { .. }) {
-            self.verdict = Verdict::differs(format!(
+        if !missed.is_empty() && matches!(self.verdict, Agreement::Agrees { .. }) {
+            self.verdict = Agreement::differs(format!(
                 "not within the paper's bound: {}. {}",
                 missed.join("; "),
                 self.verdict.text()
@@ -418,7 +418,7 @@ impl Item {
         unswitched: "",
         guesses: &[],
         draws: 1,
-        run: |_| Ok(Outcome::new(Verdict::CannotRun { why: String::new() })),
+        run: |_| Ok(Outcome::new(Agreement::CannotRun { why: String::new() })),
     };
 
     /// Returns the paper's key, in lower case.
@@ -443,7 +443,7 @@ mod tests {
 
     #[test]
     fn a_value_outside_its_band_fails_and_no_other() {
-        let outcome = Outcome::new(Verdict::differs("x"))
+        let outcome = Outcome::new(Agreement::differs("x"))
             .value(Value::new("in", "", 1.0).band(0.5, 1.0))
             .value(Value::new("out", "", 1.1).band(0.5, 1.0))
             .value(Value::new("free", "", 9.0))
@@ -457,16 +457,16 @@ mod tests {
     fn agreement_is_taken_back_where_a_number_differs() {
         let outcome = |ours| {
             let value = Value::new("x", "", ours).paper(1.0).within(Band::around(1.0, 0.1));
-            Outcome::new(Verdict::agrees("it is so")).value(value).judged().verdict
+            Outcome::new(Agreement::agrees("it is so")).value(value).judged().verdict
         };
-        assert_eq!(outcome(1.05), Verdict::agrees("it is so"));
-        assert_eq!(outcome(1.2), Verdict::differs("not as in the paper: x"));
+        assert_eq!(outcome(1.05), Agreement::agrees("it is so"));
+        assert_eq!(outcome(1.2), Agreement::differs("not as in the paper: x"));
     }
 
     #[test]
     fn values_that_are_picked_stand_as_bars_beside_those_of_the_paper() {
         let outcome = || {
-            Outcome::new(Verdict::agrees("x"))
+            Outcome::new(Agreement::agrees("x"))
                 .value(Value::new("a", "MB", 1.0))
                 .value(Value::new("b", "ns", 2.0))
                 .value(Value::new("c", "MB", 3.0).paper(4.0))
@@ -499,7 +499,7 @@ mod tests {
         assert_eq!(Value::new("x", "", 1.09).paper(1.0).is_as_stated(), Some(true));
         assert_eq!(Value::new("x", "", 1.11).paper(1.0).is_as_stated(), Some(false));
         let missed = Value { ours: 49.4, ..above };
-        let verdict = Outcome::new(Verdict::agrees("on the edge")).value(missed).held_to_bounds().verdict;
-        assert_eq!(verdict, Verdict::differs("not within the paper's bound: x, 49.4000. on the edge"));
+        let verdict = Outcome::new(Agreement::agrees("on the edge")).value(missed).held_to_bounds().verdict;
+        assert_eq!(verdict, Agreement::differs("not within the paper's bound: x, 49.4000. on the edge"));
     }
 }

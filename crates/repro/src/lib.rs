@@ -35,11 +35,11 @@ pub mod variation;
 mod virtual_time;
 
 pub use examine::{Ablation, Effect, Noticed, Plan, Sweep, examine};
-pub use experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Verdict};
+pub use experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Scale};
 pub use machine::Machine;
 pub use record::{Record, RecordError, Reproduction, SCHEMA};
 pub use value::{Band, Bound, Interval, Value};
-pub use variation::{Guess, Kind, Switch};
+pub use variation::{Guess, Switch, SwitchKind};
 
 /// A paper and its items.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 
 use flowloom_measure::page::{Page, escape};
 
-use crate::experiment::{Value, Verdict};
+use crate::experiment::{Agreement, Value};
 use crate::record::{Record, Reproduction};
 
 /// Returns the page.
@@ -151,14 +151,14 @@ fn row(page: &mut Page, value: &Value) {
         ));
 }
 
-fn class(verdict: &Verdict) -> &'static str {
+fn class(verdict: &Agreement) -> &'static str {
     match verdict {
-        Verdict::Agrees { .. } => "agrees",
-        Verdict::Differs { .. } => "differs",
-        Verdict::CannotRun { .. }
-        | Verdict::CannotTell { .. }
-        | Verdict::Definition { .. }
-        | Verdict::DependsOnDraw { .. } => "cannot",
+        Agreement::Agrees { .. } => "agrees",
+        Agreement::Differs { .. } => "differs",
+        Agreement::CannotRun { .. }
+        | Agreement::CannotTell { .. }
+        | Agreement::Definition { .. }
+        | Agreement::DependsOnDraw { .. } => "cannot",
     }
 }
 

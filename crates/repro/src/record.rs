@@ -182,7 +182,7 @@ fn command(item: &Item, context: &Context<'_>, plan: Plan) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Value, Verdict};
+    use crate::experiment::{Agreement, Value};
     use crate::page;
     use flowloom_measure::chart::{Axis, Chart, Series};
 
@@ -190,7 +190,7 @@ mod tests {
         context.check_stop()?;
         let chart = Chart::new("Shape & size", Axis::linear("x"), Axis::linear("y"))
             .with(Series::line("ours", vec![(0.0, 1.0), (1.0, 2.0)]));
-        Ok(Outcome::new(Verdict::agrees("in shape"))
+        Ok(Outcome::new(Agreement::agrees("in shape"))
             .value(Value::new("a <b>", "ns", 1.5).paper(1.0).band(1.0, 2.0))
             .value(Value::new("bound", "%", 5.0).paper_below(6.0))
             .chart(chart)
@@ -263,7 +263,7 @@ mod tests {
     fn the_line_of_an_item_counts_what_is_outside() {
         let run = |_: &Context<'_>| {
             let value = |name, ours| Value::new(name, "", ours).band(0.0, 1.0);
-            Ok(Outcome::new(Verdict::differs("so")).value(value("in", 1.0)).value(value("out", 2.0)))
+            Ok(Outcome::new(Agreement::differs("so")).value(value("in", 1.0)).value(value("out", 2.0)))
         };
         let go_on = || true;
         let context = Context::new(Scale::Smoke, 1, &go_on);
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_value_without_a_band_is_not_reported_as_inside() {
-        let run = |_: &Context<'_>| Ok(Outcome::new(Verdict::agrees("in shape")));
+        let run = |_: &Context<'_>| Ok(Outcome::new(Agreement::agrees("in shape")));
         let item = Item { run, ..ITEM };
         let go_on = || true;
         let context = Context::new(Scale::Smoke, 1, &go_on);

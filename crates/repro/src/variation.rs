@@ -9,14 +9,14 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum SwitchKind {
     /// A mechanism of the paper, which is switched off.
     Mechanism,
     /// An error that an implementation could have, which is introduced.
     Fault,
 }
 
-impl Kind {
+impl SwitchKind {
     /// Returns the word that files use.
     pub fn word(self) -> &'static str {
         match self {
@@ -53,18 +53,18 @@ pub struct Switch {
     /// Description of the item's algorithm with the switch turned.
     pub about: &'static str,
     /// Whether it is a mechanism of the paper or an intentional error.
-    pub kind: Kind,
+    pub kind: SwitchKind,
 }
 
 impl Switch {
     /// Returns the switch of a mechanism of the paper.
     pub const fn mechanism(name: &'static str, about: &'static str) -> Self {
-        Self { name, about, kind: Kind::Mechanism }
+        Self { name, about, kind: SwitchKind::Mechanism }
     }
 
     /// Returns a switch that introduces an error.
     pub const fn fault(name: &'static str, about: &'static str) -> Self {
-        Self { name, about, kind: Kind::Fault }
+        Self { name, about, kind: SwitchKind::Fault }
     }
 }
 

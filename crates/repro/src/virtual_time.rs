@@ -1,6 +1,6 @@
 //! Machines, traffic and runs in virtual time, shared by the items on schedulers.
 
-use flowloom::scheduler::placement::adaptive::{Form, Threshold};
+use flowloom::scheduler::placement::adaptive::{AdaptiveForm, Threshold};
 use flowloom::scheduler::registry::{Policy, Scheme};
 use flowloom::scheduler::sim::models::Model;
 use flowloom::scheduler::sim::{Machine, Offered, Pace, Report, pull, push};
@@ -204,9 +204,9 @@ pub(crate) fn run(
     scheme.pooled &= !context.is_off(&OS_MOVES);
     let jobs = offered.workload();
     let form = match name {
-        "adaptive" | "adaptive-fitted" => Some(Form::OrderSafe),
-        "adaptive-racy" => Some(Form::Corrected),
-        "adaptive-2009" => Some(Form::Printed),
+        "adaptive" | "adaptive-fitted" => Some(AdaptiveForm::OrderSafe),
+        "adaptive-racy" => Some(AdaptiveForm::Corrected),
+        "adaptive-2009" => Some(AdaptiveForm::Printed),
         _ => None,
     };
     if context.is_off(&LAST_WORKER) && name.starts_with("lfb") {

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use flowloom_measure::{Host, rows::Tool};
-use flowloom_repro::{Band, Context, PAPERS, Plan, Reproduction, Scale, Value, Verdict};
+use flowloom_repro::{Agreement, Band, Context, PAPERS, Plan, Reproduction, Scale, Value};
 
 /// Largest ratio of the ends of a band: more says nothing about a value.
 const WIDEST: f64 = 1000.0;
@@ -60,7 +60,7 @@ fn complaints(paper: &str) -> Vec<String> {
                 if record.outcome.verdict.text().is_empty() {
                     complaints.push(format!("{}: a verdict without a reason", item.id));
                 }
-                if matches!(record.outcome.verdict, Verdict::CannotRun { .. }) {
+                if matches!(record.outcome.verdict, Agreement::CannotRun { .. }) {
                     // An item that lacks its input gives a reason, and neither numbers nor a
                     // figure.
                     let word = if data.is_none() { "skipped" } else { "cannot run" };

@@ -3,7 +3,7 @@
 //! The command line, the simulator and the engine use it to create a policy from its name and to
 //! determine what its decisions cost a dispatcher.
 
-use crate::placement::adaptive::{Form, Threshold};
+use crate::placement::adaptive::{AdaptiveForm, Threshold};
 use crate::placement::{OrderGuarantee, Placement, SetupError};
 use crate::pull::PullPolicy;
 use crate::topology::Topology;
@@ -204,10 +204,12 @@ impl Scheme {
                 "hrw" => Box::new(Cached::new(HrwFlat::new(workers), Cached::<HrwFlat>::BITS)?),
                 "hrw3" => Box::new(Cached::new(HrwTree::new(topology), Cached::<HrwTree>::BITS)?),
                 "hrw3-2009" => Box::new(HrwTree2009::new(topology)),
-                "adaptive" => Box::new(adaptive(Form::OrderSafe)?),
-                "adaptive-fitted" => Box::new(adaptive(Form::OrderSafe)?.with_fitted_costs(topology)),
-                "adaptive-racy" => Box::new(adaptive(Form::Corrected)?),
-                "adaptive-2009" => Box::new(adaptive(Form::Printed)?),
+                "adaptive" => Box::new(adaptive(AdaptiveForm::OrderSafe)?),
+                "adaptive-fitted" => {
+                    Box::new(adaptive(AdaptiveForm::OrderSafe)?.with_fitted_costs(topology))
+                }
+                "adaptive-racy" => Box::new(adaptive(AdaptiveForm::Corrected)?),
+                "adaptive-2009" => Box::new(adaptive(AdaptiveForm::Printed)?),
                 "fbs" => Box::new(FlowBurst::new(topology, FlowBurst::BITS)?),
                 "p2c" => Box::new(TwoChoices::new(topology, TwoChoices::BITS, seed)?),
                 "flowpin" => Box::new(FlowPin::new(topology, FlowPin::BITS)?),

@@ -1,7 +1,7 @@
 //! Every push policy keeps the order that its type guarantees, and policies without a guarantee are
 //! shown to break it.
 
-use flowloom_scheduler::placement::adaptive::{Form, Threshold};
+use flowloom_scheduler::placement::adaptive::{AdaptiveForm, Threshold};
 use flowloom_scheduler::{
     Adaptive, Cached, DirectHash, Fixed, FlowBurst, FlowPin, HrwFlat, HrwTree, HrwTree2009, Indirection,
     MinLoad, Modulo, OrderGuarantee, Placement, RoundRobin, Topology, TwoChoices, laws,
@@ -25,10 +25,10 @@ fn policies(topology: &Topology, bits: u32) -> Vec<Box<dyn Placement>> {
         Box::new(HrwTree::new(topology)),
         Box::new(Cached::new(HrwTree::new(topology), bits).expect("tables are small")),
         Box::new(HrwTree2009::new(topology)),
-        Box::new(adaptive(Form::Corrected)),
-        Box::new(adaptive(Form::OrderSafe)),
-        Box::new(adaptive(Form::OrderSafe).with_fitted_costs(topology)),
-        Box::new(adaptive(Form::Printed)),
+        Box::new(adaptive(AdaptiveForm::Corrected)),
+        Box::new(adaptive(AdaptiveForm::OrderSafe)),
+        Box::new(adaptive(AdaptiveForm::OrderSafe).with_fitted_costs(topology)),
+        Box::new(adaptive(AdaptiveForm::Printed)),
         Box::new(FlowBurst::new(topology, bits).expect("tables are small")),
         Box::new(TwoChoices::new(topology, bits, 1).expect("tables are small")),
         Box::new(FlowPin::new(topology, bits).expect("tables are small")),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use flowloom_io::{PacketOptions, PacketPort, Port as _, PortFrame};
 use flowloom_rules::firewall::{Families, Policy};
-use flowloom_rules::load::{Form, LoadOptions, load, toml};
+use flowloom_rules::load::{LoadOptions, RuleFormat, load, toml};
 use flowloom_rules::write;
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{
@@ -185,8 +185,8 @@ fn conversions(loader: Loader, text: &str) -> Result<[Result<Vec<Part>, String>;
     };
     let chain = Some(loader.chain_options()[1].to_owned());
     let options = LoadOptions { chain, families, ..LoadOptions::default() };
-    let policy =
-        load(text, Form::detect("rules", text), &options).map_err(|error| anyhow::anyhow!("{error}"))?;
+    let policy = load(text, RuleFormat::detect("rules", text), &options)
+        .map_err(|error| anyhow::anyhow!("{error}"))?;
     // No file of nft meets later fragments.
     let policy = if loader == Loader::Nft { policy.without_later_fragments() } else { policy };
     let through = |policy: &Policy| {

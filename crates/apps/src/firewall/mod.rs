@@ -55,7 +55,7 @@ pub use connection::{Connection, Connections};
 pub use describe::describe;
 pub use flow::FirewallFlow;
 pub use live_rules::LiveRules;
-pub use rules::{Defaults, Enforcement, FirewallRules, Judgement, Side};
+pub use rules::{CaptureSide, Defaults, Enforcement, FirewallRules, Judgement};
 pub use tally::{Hits, VerdictCounts};
 
 use tally::Tally;

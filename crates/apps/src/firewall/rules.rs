@@ -81,14 +81,14 @@ pub struct Enforcement {
     pub ports: Option<[String; 2]>,
     /// The side of a packet on which the interface that captured it is, where `input` or `output`
     /// is not known.
-    pub captured: Option<Side>,
+    pub captured: Option<CaptureSide>,
     /// How to treat a rule that may match.
     pub assume: Assume,
 }
 
 /// A side of the host or router whose packets are captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum CaptureSide {
     /// Packets come in by the interface that captures them.
     Input,
     /// Packets leave by it.
@@ -113,8 +113,8 @@ impl Enforcement {
             packet.output = packet.output.or(Some(&names[1 - side]));
         }
         match self.captured {
-            Some(Side::Input) => packet.input = packet.input.or(captured_by.as_str()),
-            Some(Side::Output) => packet.output = packet.output.or(captured_by.as_str()),
+            Some(CaptureSide::Input) => packet.input = packet.input.or(captured_by.as_str()),
+            Some(CaptureSide::Output) => packet.output = packet.output.or(captured_by.as_str()),
             None => {}
         }
         packet

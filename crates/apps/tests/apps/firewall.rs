@@ -12,7 +12,7 @@ use flowloom_engine::{App, Verdict};
 use flowloom_flow_key::{FiveTuple, FlowKey};
 use flowloom_packet::{Headers, PacketView};
 use flowloom_rules::firewall::{Fragment, Packet};
-use flowloom_rules::load::{self, Form, LoadOptions};
+use flowloom_rules::load::{self, LoadOptions, RuleFormat};
 use flowloom_traffic::synth::MixConfig;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -330,7 +330,7 @@ fn results_do_not_depend_on_the_number_of_workers() {
 fn a_packet_comes_in_by_the_interface_of_its_port_and_leaves_by_the_other() {
     let text = "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -i eth0 -o eth1 -p udp -j ACCEPT\nCOMMIT\n";
     let asked = LoadOptions { chain: Some(String::from("FORWARD")), ..LoadOptions::default() };
-    let policy = load::load(text, Form::Iptables, &asked).unwrap();
+    let policy = load::load(text, RuleFormat::Iptables, &asked).unwrap();
     let rules = |ports: Option<[String; 2]>| {
         let enforcement = Enforcement { ports, ..Enforcement::default() };
         let builder = ClassifierBuilder::new();

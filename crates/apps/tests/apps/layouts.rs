@@ -15,7 +15,7 @@ use flowloom_engine::{
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_flow_table::{DHash, DHashConfig, Timeouts};
-use flowloom_rules::load::{self, Form, LoadOptions};
+use flowloom_rules::load::{self, LoadOptions, RuleFormat};
 use flowloom_scheduler::{DirectHash, WorkerCount};
 use flowloom_traffic::synth::{MixConfig, Sample};
 use proptest::collection::vec;
@@ -150,7 +150,7 @@ pub(crate) const STATES: &str = "-A INPUT -m conntrack --ctstate RELATED,ESTABLI
 
 pub(crate) fn firewall(rules: &str) -> FirewallRules {
     let text = format!("*filter\n:INPUT DROP [0:0]\n{rules}COMMIT\n");
-    let policy = load::load(&text, Form::Iptables, &LoadOptions::default()).unwrap();
+    let policy = load::load(&text, RuleFormat::Iptables, &LoadOptions::default()).unwrap();
     let builder = ClassifierBuilder::new();
     FirewallRules::of_policy(policy, Defaults::default(), Enforcement::default(), builder).unwrap()
 }

@@ -1,7 +1,7 @@
 //! The JSON schemas of the results, derived from the types that are printed.
 
 use clap::ValueEnum;
-use flowloom::rules::load::Form;
+use flowloom::rules::load::RuleFormat;
 use schemars::generate::SchemaSettings;
 use schemars::transform::{RestrictFormats, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -104,7 +104,7 @@ pub(super) fn names<T: ValueEnum>() -> Vec<String> {
 
 /// Returns the formats of a rule file.
 pub(super) fn rule_forms() -> [&'static str; 7] {
-    Form::ALL.map(Form::name)
+    RuleFormat::ALL.map(RuleFormat::name)
 }
 
 /// Returns what a rule may do with a packet.

@@ -29,7 +29,7 @@ use core::ops::Range;
 use flowloom_cpu::pages::{Fractions, Generation};
 use flowloom_cpu::prefetch;
 
-use super::layout::{Filter, Line, Place, Way, state_of};
+use super::layout::{Filter, Line, LinePlace, Way, state_of};
 use super::table::LineHash;
 use crate::arch::{Kernel, Lanes};
 use crate::state::slab::Tenants;
@@ -133,7 +133,7 @@ impl<'a, K: TableKey, V> Pipeline<'a, K, V> {
     #[expect(clippy::cast_possible_truncation, reason = "lines are counted in 32 bits")]
     fn fetch(self, hash: TableHash) {
         let lines = self.lines.as_slice();
-        let near = Place::near_line_of(hash, lines.len() as u32);
+        let near = LinePlace::near_line_of(hash, lines.len() as u32);
         prefetch::read_later(lines.as_ptr().cast::<u8>().wrapping_add(near));
     }
 
@@ -149,7 +149,7 @@ impl<'a, K: TableKey, V> Pipeline<'a, K, V> {
         apart: &mut Apart<'_>,
     ) {
         let (home, line) = self.lines.at((hash.bits() >> 32) as u32);
-        let signature = Place::signature_of(hash);
+        let signature = LinePlace::signature_of(hash);
         let matching = lanes.equal_lanes(line, signature);
         if matching == 0 {
             id.set(None);
@@ -407,7 +407,7 @@ impl<'a, K: TableKey, V> Block<'a, K, V> {
             let found = if let Some(slot) = candidate {
                 table.states.verify(slot, key)
             } else {
-                let Place { home, signature } = table.place_of_hash(hash);
+                let LinePlace { home, signature } = table.place_of_hash(hash);
                 let stashed = table.lines.get(home as usize).is_some_and(Filter::may_have_stashed);
                 if !stashed && table.lanes_with(lanes, home, signature) == 0 {
                     continue;

@@ -6,7 +6,8 @@ use flowloom_cpu::prefetch;
 use super::batch::{AskStates, FindBatch};
 use super::lanes::{Empty, Matching};
 use super::layout::{
-    ALL_LANES, AWAY, DISPLACED_MAX, Filter, LANES, Place, Way, lane_to_take, place_of, state_of, visit_line,
+    ALL_LANES, AWAY, DISPLACED_MAX, Filter, LANES, LinePlace, Way, lane_to_take, place_of, state_of,
+    visit_line,
 };
 use super::table::{AtHome, LineHash};
 use crate::arch::Lanes;
@@ -106,8 +107,8 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
         make: F,
     ) -> Result<FlowId, F> {
         let Some(lanes) = self.backend.plain() else { return Err(make) };
-        let Place { home, signature } = self.place_of_hash(hash);
-        let favourite = Place::favourite_lane_of(hash, self.line_count);
+        let LinePlace { home, signature } = self.place_of_hash(hash);
+        let favourite = LinePlace::favourite_lane_of(hash, self.line_count);
         let Some(line) = self.lines.get_mut(home as usize) else { return Err(make) };
         if lanes.equal_lanes(line, signature) != 0 || line.may_be_elsewhere(hash) {
             return Err(make);
@@ -160,7 +161,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     #[inline]
     fn take(&mut self, key: &K, hash: TableHash) -> Option<(K, V)> {
         let Some(lanes) = self.backend.plain() else { return self.take_anywhere(key, hash) };
-        let Place { home, signature } = self.place_of_hash(hash);
+        let LinePlace { home, signature } = self.place_of_hash(hash);
         self.prefetch_favourite(hash);
         let line = self.lines.get_mut(home as usize)?;
         let matching = lanes.equal_lanes(line, signature);

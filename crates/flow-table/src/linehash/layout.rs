@@ -36,7 +36,7 @@ const TAKEN: u16 = 0x8000;
 
 /// The positions that a flow's hash allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct LinePlace {
     /// The home line.
     pub home: u32,
     /// The contents of its lane, never 0.
@@ -52,7 +52,7 @@ pub enum Way {
     Second,
 }
 
-impl Place {
+impl LinePlace {
     /// Returns the positions of a hash in a table of this many lines.
     #[inline(always)]
     #[must_use]
@@ -201,7 +201,7 @@ mod tests {
         for lines in [2, 3, 7, 1000, u32::MAX] {
             for _ in 0..500 {
                 let hash = TableHash::from_mixed(split_mix(&mut state));
-                let place = Place::new(hash, lines);
+                let place = LinePlace::new(hash, lines);
                 for way in [Way::First, Way::Second] {
                     let line = place.alternate(hash, lines, way);
                     assert!(line < lines && line != place.home, "{lines} {hash:?}");
@@ -211,7 +211,7 @@ mod tests {
         let mut met = [false; 7];
         for _ in 0..500 {
             let hash = TableHash::from_mixed(split_mix(&mut state));
-            met[Place::new(hash, 7).alternate(hash, 7, Way::Second) as usize] = true;
+            met[LinePlace::new(hash, 7).alternate(hash, 7, Way::Second) as usize] = true;
         }
         assert_eq!(met, [true; 7]);
     }
@@ -224,7 +224,10 @@ mod tests {
         for lines in [1, 2, 7, 1000, most] {
             for _ in 0..500 {
                 let hash = TableHash::from_mixed(split_mix(&mut state));
-                assert_eq!(Place::near_line_of(hash, lines) / 64, Place::new(hash, lines).home as usize);
+                assert_eq!(
+                    LinePlace::near_line_of(hash, lines) / 64,
+                    LinePlace::new(hash, lines).home as usize
+                );
             }
         }
     }
@@ -236,9 +239,9 @@ mod tests {
             let mut met = 0_u32;
             for _ in 0..500 {
                 let hash = TableHash::from_mixed(split_mix(&mut state));
-                let (line, lane) = place_of(Place::favourite_of(hash, lines * LANES));
-                assert_eq!(line, Place::new(hash, lines).home, "{lines} {hash:?}");
-                assert_eq!(lane, Place::favourite_lane_of(hash, lines), "{lines} {hash:?}");
+                let (line, lane) = place_of(LinePlace::favourite_of(hash, lines * LANES));
+                assert_eq!(line, LinePlace::new(hash, lines).home, "{lines} {hash:?}");
+                assert_eq!(lane, LinePlace::favourite_lane_of(hash, lines), "{lines} {hash:?}");
                 met |= 1 << lane;
             }
             assert_eq!(met, ALL_LANES, "{lines}");
@@ -253,8 +256,8 @@ mod tests {
 
     #[test]
     fn zero_is_no_signature() {
-        assert_eq!(Place::signature_of(TableHash::from_mixed(0xFFFF_FFFF_FFFF_0000)), 0x8000);
-        assert_eq!(Place::signature_of(TableHash::from_mixed(0x1_7FFF)), 0xFFFF);
+        assert_eq!(LinePlace::signature_of(TableHash::from_mixed(0xFFFF_FFFF_FFFF_0000)), 0x8000);
+        assert_eq!(LinePlace::signature_of(TableHash::from_mixed(0x1_7FFF)), 0xFFFF);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::config::LINES_PER_LIST;
 pub use super::config::LineHashConfig;
 use super::lanes::Empty;
 use super::layout::{
-    ALL_LANES, AWAY, Counts, DISPLACED_MAX, Filter, LANES, Line, Place, STASH_BIT, STASHED, Way,
+    ALL_LANES, AWAY, Counts, DISPLACED_MAX, Filter, LANES, Line, LinePlace, STASH_BIT, STASHED, Way,
     filter_bit, lane_to_take, place_of, state_of,
 };
 use super::walk::{Flows, FlowsMut, TakenSlots};
@@ -104,7 +104,7 @@ impl<K: TableKey, V> LineHash<K, V> {
 
     /// Returns the favourite state of a hash, which a single lookup prefetches.
     pub fn favourite_of(&self, hash: TableHash) -> u32 {
-        Place::favourite_of(hash, self.pool_start)
+        LinePlace::favourite_of(hash, self.pool_start)
     }
 
     /// Returns the flow of a key lane by lane, in plain code, and reports each step to `probe`.
@@ -125,7 +125,7 @@ impl<K: TableKey, V> LineHash<K, V> {
 
     fn search_elsewhere(
         &self,
-        place: Place,
+        place: LinePlace,
         key: &K,
         hash: TableHash,
         probe: &mut impl Probe,
@@ -178,8 +178,8 @@ impl<K: TableKey, V> LineHash<K, V> {
     }
 
     #[inline(always)]
-    pub(super) fn place_of_hash(&self, hash: TableHash) -> Place {
-        Place::new(hash, self.line_count)
+    pub(super) fn place_of_hash(&self, hash: TableHash) -> LinePlace {
+        LinePlace::new(hash, self.line_count)
     }
 
     /// Returns the value that a list of the stash compares: all bits that do not select the line.
@@ -250,13 +250,13 @@ impl<K: TableKey, V> LineHash<K, V> {
     /// with the line.
     #[inline(always)]
     pub(super) fn prefetch_favourite(&self, hash: TableHash) {
-        self.states.prefetch(Place::favourite_of(hash, self.pool_start));
+        self.states.prefetch(LinePlace::favourite_of(hash, self.pool_start));
     }
 
     /// Returns the state that a new flow gets in its home line.
     #[inline(always)]
     pub(super) fn state_to_take(&self, home: u32, empty: u32, hash: TableHash) -> u32 {
-        state_of(home, lane_to_take(empty, Place::favourite_lane_of(hash, self.line_count)))
+        state_of(home, lane_to_take(empty, LinePlace::favourite_lane_of(hash, self.line_count)))
     }
 
     /// Looks for a key in its home line, where most keys are.
@@ -264,7 +264,7 @@ impl<K: TableKey, V> LineHash<K, V> {
     pub(super) fn look_at_home(&self, key: &K, hash: TableHash) -> AtHome<'_, V> {
         let Some(lanes) = self.backend.plain() else { return AtHome::Unsure };
         self.prefetch_favourite(hash);
-        let Place { home, signature } = self.place_of_hash(hash);
+        let LinePlace { home, signature } = self.place_of_hash(hash);
         let Some(line) = self.lines.get(home as usize) else { return AtHome::Nowhere };
         let matching = lanes.equal_lanes(line, signature);
         if matching != 0 {
@@ -299,7 +299,7 @@ impl<K: TableKey, V> LineHash<K, V> {
         &self,
         lanes: L,
         home: &Line,
-        place: Place,
+        place: LinePlace,
         key: &K,
         hash: TableHash,
     ) -> Option<FlowId> {
@@ -395,7 +395,7 @@ impl<K: TableKey, V> LineHash<K, V> {
 
     /// Returns the state of a new flow whose home line is full.
     #[inline(never)]
-    pub(super) fn vacancy_elsewhere(&self, place: Place, hash: TableHash) -> Result<u32, FullReason> {
+    pub(super) fn vacancy_elsewhere(&self, place: LinePlace, hash: TableHash) -> Result<u32, FullReason> {
         let counts = self.counts[place.home as usize];
         if self.line_count > 1 && counts[AWAY] < DISPLACED_MAX {
             let [first, second] = [Way::First, Way::Second].map(|way| {
@@ -418,7 +418,7 @@ impl<K: TableKey, V> LineHash<K, V> {
     /// Links a flow outside its home line, and marks its state with the home line, whose filter
     /// must learn of the flow's end.
     #[inline(never)]
-    pub(super) fn link_elsewhere(&mut self, slot: u32, place: Place, hash: TableHash) {
+    pub(super) fn link_elsewhere(&mut self, slot: u32, place: LinePlace, hash: TableHash) {
         self.states.set_mark(slot, place.home + 1);
         let bits = if let Some(number) = slot.checked_sub(self.pool_start) {
             self.stash.link(number, place.home / LINES_PER_LIST, Self::stash_signature(hash));

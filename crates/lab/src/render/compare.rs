@@ -1,6 +1,6 @@
 //! The result of `compare`.
 
-use flowloom_measure::Verdict;
+use flowloom_measure::ChangeVerdict;
 use flowloom_measure::change::{Change, Changes};
 use flowloom_measure::chart::{Axis, Chart, Series};
 use schemars::JsonSchema;
@@ -45,8 +45,8 @@ impl CompareResult {
             |of: &dyn Fn(&Change) -> bool| changes.rows.iter().filter(|change| of(change)).count() as u64;
         Self {
             schema: "flowloom/compare/1",
-            slower: count(&|change| change.verdict() == Verdict::Slower),
-            faster: count(&|change| change.verdict() == Verdict::Faster),
+            slower: count(&|change| change.verdict() == ChangeVerdict::Slower),
+            faster: count(&|change| change.verdict() == ChangeVerdict::Faster),
             failed: fail_above_percent
                 .map_or(0, |percent| count(&|change| change.is_slower_than(1.0 + percent / 100.0))),
             fail_above_percent,

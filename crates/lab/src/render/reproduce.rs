@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use flowloom_repro::page::{number, stated};
-use flowloom_repro::{Item, Record, Reproduction, Value, Verdict};
+use flowloom_repro::{Agreement, Item, Record, Reproduction, Value};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
@@ -142,7 +142,7 @@ impl ReproduceResult {
     fn verdict(&self) -> String {
         let items = &self.reproduction.items;
         let count =
-            |is: fn(&Verdict) -> bool| items.iter().filter(|record| is(&record.outcome.verdict)).count();
+            |is: fn(&Agreement) -> bool| items.iter().filter(|record| is(&record.outcome.verdict)).count();
         let failed = items.iter().filter(|record| !record.holds()).count();
         let ours = match failed as u64 {
             0 => String::from("all values lie within our bands"),
@@ -153,9 +153,9 @@ impl ReproduceResult {
             ),
         };
         let others: Vec<String> = [
-            ("cannot tell", count(|verdict| matches!(verdict, Verdict::CannotTell { .. }))),
-            ("depend on the seed", count(|verdict| matches!(verdict, Verdict::DependsOnDraw { .. }))),
-            ("are definitions", count(|verdict| matches!(verdict, Verdict::Definition { .. }))),
+            ("cannot tell", count(|verdict| matches!(verdict, Agreement::CannotTell { .. }))),
+            ("depend on the seed", count(|verdict| matches!(verdict, Agreement::DependsOnDraw { .. }))),
+            ("are definitions", count(|verdict| matches!(verdict, Agreement::Definition { .. }))),
         ]
         .into_iter()
         .filter(|(_, many)| *many > 0)
@@ -166,9 +166,9 @@ impl ReproduceResult {
         format!(
             "{interrupted}{} run: {} agree, {} differ, {} cannot run here{others}; {ours}",
             counted(items.len() as u64, "item"),
-            count(|verdict| matches!(verdict, Verdict::Agrees { .. })),
-            count(|verdict| matches!(verdict, Verdict::Differs { .. })),
-            count(|verdict| matches!(verdict, Verdict::CannotRun { .. })),
+            count(|verdict| matches!(verdict, Agreement::Agrees { .. })),
+            count(|verdict| matches!(verdict, Agreement::Differs { .. })),
+            count(|verdict| matches!(verdict, Agreement::CannotRun { .. })),
         )
     }
 }
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_verdict_stands_apart_from_its_reason() {
-        for verdict in [Verdict::agrees("so"), Verdict::differs("so"), Verdict::cannot_run("so")] {
+        for verdict in [Agreement::agrees("so"), Agreement::differs("so"), Agreement::cannot_run("so")] {
             let line = format!("  {:8} so", verdict.word());
             let record = Record {
                 id: "lfb/one",

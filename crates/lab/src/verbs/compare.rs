@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use flowloom_measure::change::Changes;
 use flowloom_measure::rows::SCHEMA;
-use flowloom_measure::{Report, Verdict};
+use flowloom_measure::{ChangeVerdict, Report};
 use serde_json::Value;
 
 use crate::args::Common;
@@ -79,7 +79,8 @@ pub fn run(arguments: &Compare, common: &Common) -> Result<Status, Failure> {
             "the results have no row in common\n  rows are matched by variant, work and size",
         )));
     }
-    let few = changes.rows.iter().filter(|change| change.verdict() == Verdict::TooFewRounds).count() as u64;
+    let few =
+        changes.rows.iter().filter(|change| change.verdict() == ChangeVerdict::TooFewRounds).count() as u64;
     if few > 0 {
         let (rows, have) = (counted(few, "row"), if few == 1 { "has" } else { "have" });
         warn(

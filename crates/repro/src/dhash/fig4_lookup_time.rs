@@ -6,7 +6,7 @@ use flowloom::flow_table::baseline::ChainedConfig;
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{Flows, chained, dhash, look_up, look_up_rival, rival};
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::timing::{Timed, nanoseconds};
 use crate::variation::Switch;
 
@@ -107,7 +107,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         rows.push(Value::new(format!("lookups of File-3 in {}", one.name), "M/s", 1e3 / points[2].1));
         chart = chart.with(Series::line(one.name, points));
     }
-    Ok(Outcome::new(Verdict::from_check(
+    Ok(Outcome::new(Agreement::from_check(
         flat <= 1.5 && grown >= 3.0,
         "DHash stays where lists grow with the sessions",
         "DHash grew by more than a half in this run, or lists by less than three times",

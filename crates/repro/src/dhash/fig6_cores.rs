@@ -11,7 +11,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 use super::fig4_lookup_time::BUCKETS;
 use super::virtual_cores::{MOST_CORES, TIMED, mpps};
 use super::workload::{Flows, chained, dhash, look_up};
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::timing::{Timed, nanoseconds};
 
 /// See the [module](self).
@@ -79,7 +79,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let most = sweep[sweep.len() - 1].1;
     // Runs differ by up to a seventh.
     let is_worse_beyond = most > 1.2 * best;
-    Ok(Outcome::new(Verdict::from_check(
+    Ok(Outcome::new(Agreement::from_check(
         ours < best && is_worse_beyond,
         "DHash is ahead of the best lists, lists with few buckets are far behind, and with many they fall back again",
         if ours < best {

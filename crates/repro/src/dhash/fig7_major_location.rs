@@ -3,12 +3,12 @@
 use std::hint::black_box;
 
 use flowloom::flow_table::dhash::major_location::{FirstSlot, LowBits};
-use flowloom_measure::Verdict::{Faster, Slower};
+use flowloom_measure::ChangeVerdict::{Faster, Slower};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::virtual_cores::{MOST_CORES, TIMED, mpps};
 use super::workload::{Flows, dhash, look_up, reference, scaled};
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::timing::{Timed, times};
 use crate::variation::Switch;
 
@@ -68,7 +68,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let on_cores = |lookup: f64| (2..=7).map(f64::from).map(|cores| (cores, mpps(lookup, cores))).collect();
     let gain_on_cores = mpps(largest[1], MOST_CORES) / mpps(largest[0], MOST_CORES);
     let series = |index: usize| rows.iter().map(|row| (row.0, row.1[index])).collect();
-    let agreeing = Verdict::agrees(format!(
+    let agreeing = Agreement::agrees(format!(
         "the major location pays where slots are compared one by one, {}; comparing all sixteen at once is quicker than either, and \
              leaves it nothing to save",
         gains.join(", ")
@@ -80,8 +80,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     );
     let verdict = match (faster == rows.len(), is_slower) {
         (true, _) => agreeing,
-        (false, true) => Verdict::differs(found),
-        (false, false) => Verdict::CannotTell { why: found },
+        (false, true) => Agreement::differs(found),
+        (false, false) => Agreement::CannotTell { why: found },
     };
     Ok(Outcome::new(verdict)
         .value(

@@ -6,7 +6,7 @@ use flowloom::flow_table::dhash::major_location::{Folded, LowBits, MajorLocation
 use flowloom::flow_table::dhash::signature::{Algorithm1, Algorithm4, Session, Signature, non_zero};
 use flowloom_measure::chart::Axis;
 
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::BOTH_RUN;
 
 /// See the [module](self).
@@ -45,7 +45,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let count = context.scale.pick(10_000, 100_000, 1_000_000);
     let seed = context.seed;
     let first = equal_share::<Algorithm4, LowBits>(seed, count);
-    Ok(Outcome::new(Verdict::from_check(
+    Ok(Outcome::new(Agreement::from_check(
         first > 99.99,
         "both directions of algorithm 4 begin at the same slot by function (1)",
         format!(

@@ -2,7 +2,7 @@
 
 use flowloom_measure::chart::Axis;
 
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
@@ -29,7 +29,7 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
     };
     // On average, a lookup passes half of the nine other flows of its bucket before its own slot.
     let per_hit = 10.0 / signatures / 2.0;
-    Ok(Outcome::new(Verdict::definition(
+    Ok(Outcome::new(Agreement::definition(
         "the numbers are exact; §VI-C then compares 1.16e-3, the chance that any two flows of the table meet, \
          with rates per lookup, which an ideal signature keeps at 1e-9",
     ))

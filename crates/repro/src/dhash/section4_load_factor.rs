@@ -4,7 +4,7 @@ use flowloom::flow_table::dhash::DHashConfig;
 use flowloom::flow_table::dhash::layout::{SLOTS_PER_BUCKET, index_bytes};
 use flowloom_measure::chart::Axis;
 
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
@@ -29,7 +29,7 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
     let smallest_mb = (index_bytes(62_500) + 62_500 * 8) as f64 / 1e6;
     let exact =
         |value: Value, paper: f64, digits: f64| value.paper(paper).within(Band::around(paper, digits));
-    Ok(Outcome::new(Verdict::definition("every number is right; what it means is narrower than the text suggests"))
+    Ok(Outcome::new(Agreement::definition("every number is right; what it means is narrower than the text suggests"))
         .value(exact(Value::new("load factor, 16 in a bucket", "", slots / SIGNATURES), 3.72e-9, 0.005))
         .value(exact(Value::new("load factor as configured", "", flows / (buckets * SIGNATURES)), 2.3e-9, 0.02))
         .value(exact(Value::new("smallest table for a million flows", "MB", smallest_mb), 4.5, 1e-9))

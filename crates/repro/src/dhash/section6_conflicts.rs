@@ -15,7 +15,7 @@ use flowloom::flow_table::{DHash, DHashConfig, FlowTable, Tick, TimeoutClass};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::FILE_3_FLOWS;
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::Switch;
 
 /// See the [module](self).
@@ -136,9 +136,9 @@ fn reference<L: ListSearch>(
 const PAPER_LISTED: f64 = 11_413.0;
 
 /// Returns the verdict on the share of flows in lists after a fill, in percent.
-fn verdict(share: &Value, lost: u64, steady: f64) -> Verdict {
+fn verdict(share: &Value, lost: u64, steady: f64) -> Agreement {
     let (ours, paper) = (share.ours, share.paper.unwrap_or_default());
-    Verdict::from_check(
+    Agreement::from_check(
         share.is_as_stated() == Some(true) && lost == 0,
         format!("{ours:.2} % of File-3's flows, {paper:.2} % in the paper"),
         if lost > 0 {

@@ -13,7 +13,7 @@ use flowloom::traffic::synth::{Generate, PaperTrace};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{Flows, chained, look_up};
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::timing::{Timed, nanoseconds};
 use crate::variation::Switch;
 use flowloom::flow_table::baseline::ChainedConfig;
@@ -128,7 +128,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let chart = Chart::new("Share of finding the session", Axis::log("sessions"), Axis::linear("%"))
         .with(Series::line("here", shares[0].clone()))
         .with(Series::points("paper", vec![(10.0, 58.8), (131_072.0, 98.6)]));
-    let mut outcome = Outcome::new(Verdict::from_check(
+    let mut outcome = Outcome::new(Agreement::from_check(
         grows,
         "the share grows with the sessions until nothing else counts",
         "the share did not grow to nearly all of the time in this run",

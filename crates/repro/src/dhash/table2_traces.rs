@@ -3,7 +3,7 @@
 use flowloom::traffic::synth::{PaperTrace, TraceProfile};
 use flowloom_measure::chart::Axis;
 
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
@@ -25,7 +25,7 @@ const FILES: [(u32, u32, u32); 3] =
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     // A smoke run generates a hundredth of File-1; its numbers scale with the number of sessions.
     let (files, divisor) = context.scale.pick((1, 128_u32), (1, 1), (3, 1));
-    let mut outcome = Outcome::new(Verdict::definition(
+    let mut outcome = Outcome::new(Agreement::definition(
         "counts and lengths exactly, averages within 0.005 %; the files themselves are not public, and ours are made to have the paper's numbers",
     ));
     for (number, &(packets, sessions, average)) in (1_u8..).zip(&FILES).take(files) {

@@ -9,7 +9,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 use flowloom_measure::clock::time_stamps_per_ns;
 
 use super::workload::{Flows, dhash};
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::timing::{Timed, nanoseconds};
 use crate::variation::NO_EFFECT;
 
@@ -80,7 +80,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     )?;
     let stages = ["decode and key", "hash", "queue, both sides", "flow lookup and state"];
     let (our_input, our_work) = (times[0] + times[1] + times[2] / 2.0, times[2] / 2.0 + times[3]);
-    let mut outcome = Outcome::new(Verdict::definition(
+    let mut outcome = Outcome::new(Agreement::definition(
         "the arithmetic is exact. How many workers balance one input with our own stages is the last of the values",
     ))
     .value(Value::new("T_IP, without the queue", "cycles", CAPTURE + BALANCE).paper(65.0).band(65.0, 65.0))
@@ -130,7 +130,12 @@ mod tests {
     #[test]
     fn without_a_counter_the_chart_is_in_nanoseconds_and_without_the_papers_cycles() {
         let outcome = |per_ns| {
-            charted(Outcome::new(Verdict::agrees("")), ["a", "b", "c", "d"], &[1.0, 2.0, 3.0, 4.0], per_ns)
+            charted(
+                Outcome::new(Agreement::agrees("")),
+                ["a", "b", "c", "d"],
+                &[1.0, 2.0, 3.0, 4.0],
+                per_ns,
+            )
         };
         let chart = outcome(None).charts.remove(0);
         assert_eq!((chart.y.label.as_str(), chart.series.len()), ("ns", 1));

@@ -20,7 +20,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::State;
 use super::virtual_cores::{MOST_CORES, TIMED, mpps, pipeline_ns};
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::timing::{Timed, nanoseconds};
 use crate::variation::Switch;
 
@@ -271,13 +271,13 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         is_right && worst_is_3 && few[3].0 == 0.0,
         rates[3] > rates[0].max(rates[1]).max(rates[2]),
     ) {
-        (true, true) => Verdict::agrees(found),
-        (true, false) => Verdict::differs(format!(
+        (true, true) => Agreement::agrees(found),
+        (true, false) => Agreement::differs(format!(
             "false matches agree {found}. But its rates do not come of them: for algorithm 3 to lose 1.1 million packets per second by one lookup in \
              300, a false match would have to cost 8 µs. Ours go by what a signature costs, and algorithm 4 makes two CRCs and \
              searches twice from the other direction"
         )),
-        (false, _) => Verdict::differs(
+        (false, _) => Agreement::differs(
             "the order of the algorithms differs, or lookups miss, or algorithm 4 is not the formula's",
         ),
     };

@@ -17,7 +17,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::virtual_cores::{MOST_CORES, TIMED, mpps, pipeline_ns};
 use super::workload::{Flows, hashes, look_up, reference, scaled};
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::timing::{Timed, nanoseconds};
 use crate::variation::Switch;
 
@@ -174,7 +174,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         "the first slot is right for {:.1} %, and comparisons fall from {:.1} to {:.1}",
         low.first_hit_percent, none.with_misses, low.with_misses
     );
-    Ok(Outcome::new(Verdict::from_check(
+    Ok(Outcome::new(Agreement::from_check(
         is_near(low.first_hit_percent, 67.0)
             && is_near(none.with_misses, PAPER_COMPARISONS[0])
             && is_near(low.with_misses, PAPER_COMPARISONS[1]),

@@ -11,7 +11,7 @@ use flowloom::flow_table::{FlowTable, SigHash, SigHashConfig};
 use flowloom_measure::chart::{Axis, Chart, Series};
 use flowloom_measure::lookup::{Flows, State};
 
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::timing::{Timed, nanoseconds};
 use crate::variation::Switch;
 
@@ -143,7 +143,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let held = if context.is_off(&SIGNATURES) { in_three } else { flows_of_signatures(3.0 * CHIP_BYTES) };
     let flows_hold = in_a_chip < 200e3 && held > 10e6;
     let checked = context.scale > Scale::Smoke;
-    Ok(Outcome::new(Verdict::from_check(
+    Ok(Outcome::new(Agreement::from_check(
         batched > 1.0 && at_equal_memory > 1.0 && flows_hold,
         "SigHash is ahead where lookups overlap, as the paper's threads make them; one by one both wait for two lines. In the memory of \
          its words DirectHash has lists of eight flows, and falls far behind. A chip of SRAM holds fewer than \

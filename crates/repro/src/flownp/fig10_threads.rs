@@ -13,7 +13,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 use flowloom_measure::lookup::{Flows, State};
 
 use super::memory_channels::{Command, alone_ps, packets_per_second};
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::SWEPT;
 
 /// See the [module](self).
@@ -182,14 +182,14 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         unwritten.at(64.0)
     );
     let verdict = match (rates_hold, (written.knee..=unwritten.knee).contains(&40.0)) {
-        (true, true) => Verdict::agrees(found),
-        (true, false) => Verdict::differs(format!(
+        (true, true) => Agreement::agrees(found),
+        (true, false) => Agreement::differs(format!(
             "{found}. But its threads scale up to {:.0} then, and not 40: a channel that stops at 8.3 Gbps is not full before 53 \
              threads, and 40 do {:.0} % of what they would if none waited",
             written.knee,
             written.share(40.0) * 100.0
         )),
-        (false, _) => Verdict::differs(format!(
+        (false, _) => Agreement::differs(format!(
             "with 64 threads SigHash does {:.1} Gbps, and DirectHash {:.1} to {:.1}, as a packet writes back all or nothing of its entry",
             signatures.at(64.0),
             written.at(64.0),

@@ -5,7 +5,7 @@ use flowloom::scheduler::sim::{Machine, WhenFull};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::ordering::queues;
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::Switch;
 use crate::virtual_time::{arriving, run as run_scheme};
 
@@ -66,7 +66,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             chart = chart.with(Series::line(format!("{scheme}, {flows} flows"), points));
         }
     }
-    Ok(Outcome::new(Verdict::from_check(
+    Ok(Outcome::new(Agreement::from_check(
         crc_many < 6.0,
         "with 5,000 live flows or more, all alike; with 1,000 a hash spreads them too unevenly, as it would unlike ones. The \
          load of a trace decides, and which it had is not stated",

@@ -6,7 +6,7 @@ use flowloom::scheduler::sim::{Exit, ExternalOrder};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::ordering::queues;
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::Switch;
 use crate::virtual_time::{run as run_scheme, saturating, saturating_alike};
 
@@ -106,7 +106,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         crossing.map_or_else(|| String::from("no"), |locked| locked.to_string())
     );
     let holds = (ratio / PAPER - 1.0).abs() <= Value::TOLERANCE && growth > 1.0 && ordered.overtaken == 0;
-    Ok(Outcome::new(Verdict::from_check(
+    Ok(Outcome::new(Agreement::from_check(
         holds,
         found.clone(),
         format!(

@@ -6,7 +6,7 @@ use flowloom::flow_table::sighash::layout::{BINS, bucket_of};
 use flowloom::flow_table::{FlowTable, SigHash, SigHashConfig, Tick, TimeoutClass};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::variation::Switch;
 
 /// See the [module](self).
@@ -101,7 +101,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let value = |name: &str, ours: f64, expected: f64, width: f64| {
         Value::new(name, "%", ours).within(Band::around(expected, width * scatter)).checked_if(checked)
     };
-    Ok(Outcome::new(Verdict::from_check(
+    Ok(Outcome::new(Agreement::from_check(
         at_1.full < 2.0 && at_1.steady < 2.0 && lost == 0,
         "below 2 % at a load of 1 by all three counts: buckets that are full, flows that overflow, and flows outside when \
          they come and go",

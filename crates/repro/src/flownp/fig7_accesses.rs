@@ -9,7 +9,7 @@ use flowloom::classifier::hicuts::{HiCuts, HiCutsConfig};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::rule_sets::{NamedSet, rival, stand_ins};
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::{BOTH_RUN, Guess};
 
 /// See the [module](self).
@@ -73,7 +73,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let mut chart = Chart::bars("Worst-case accesses", names, Axis::linear("words"))
         .with(Series::bars("AggreCuts-8", all.iter().map(|_| f64::from(Stride::Eight.worst_words()))))
         .with(Series::bars("AggreCuts-4", all.iter().map(|_| f64::from(Stride::Four.worst_words()))));
-    let mut outcome = Outcome::new(Verdict::cannot_run("nothing was built"));
+    let mut outcome = Outcome::new(Agreement::cannot_run("nothing was built"));
     let (mut held, mut built, mut failed) = (0_u32, 0_u32, Vec::new());
     for (binth, spfac) in SETTINGS {
         let mut words = Vec::new();
@@ -120,7 +120,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         chart = chart.with(Series::bars(one.name, words));
     }
     let share = f64::from(held) / f64::from(built.max(1));
-    outcome.verdict = Verdict::from_check(
+    outcome.verdict = Agreement::from_check(
         held == built,
         "HiCuts needs more than 78 words on every stand-in with every setting",
         format!(

@@ -5,7 +5,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::fig7_accesses::{SETTINGS, hicuts};
 use super::rule_sets::{NamedSet, aggrecuts, rival, stand_ins};
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::BOTH_RUN;
 
 /// See the [module](self).
@@ -31,7 +31,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let names: Vec<String> = all.iter().map(|set| set.name.clone()).collect();
     let count = sets.like_the_papers.len();
     let mut chart = Chart::bars("Memory", names, Axis::log("MB"));
-    let mut outcome = Outcome::new(Verdict::cannot_run("nothing was built"));
+    let mut outcome = Outcome::new(Agreement::cannot_run("nothing was built"));
     let mut worst = [0.0_f64; 2];
     for (i, (stride, paper)) in [(Stride::Eight, 5.3), (Stride::Four, 1.4)].into_iter().enumerate() {
         for (sharing, how) in
@@ -98,7 +98,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     } else {
         "the sizes of AggreCuts do not hold on these sets"
     };
-    outcome.verdict = Verdict::from_check(
+    outcome.verdict = Agreement::from_check(
         sizes_hold && least > 28.0 && ratio >= 8.0,
         format!("{sizes}, and HiCuts takes {least:.0} MB at its best, {ratio:.1} times AggreCuts-4"),
         format!(

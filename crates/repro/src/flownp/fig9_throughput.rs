@@ -15,7 +15,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::fig7_accesses::{HICUTS_SHARING, hicuts, hicuts_sharing};
 use super::rule_sets::{SHARING, aggrecuts, rival, sharing, stand_ins};
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::timing::compare;
 use crate::variation::BOTH_RUN;
 
@@ -114,7 +114,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     for (name, rates) in all.zip(rates) {
         chart = chart.with(Series::bars(name, rates));
     }
-    let outcome = Outcome::new(Verdict::from_check(
+    let outcome = Outcome::new(Agreement::from_check(
         ordered,
         "the order is the paper's; the rates are this machine's",
         "on a processor with caches HiCuts' leaf, which lies together, costs less than the words that the paper counts: words are not time here",

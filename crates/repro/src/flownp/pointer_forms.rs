@@ -6,7 +6,7 @@ use flowloom::classifier::headers::{Traffic, headers};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::rule_sets::{SHARING, aggrecuts, sharing, stand_ins};
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::BOTH_RUN;
 
 /// See the [module](self).
@@ -48,7 +48,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let depth = Stride::Eight.worst_words();
     let strings = f64::from(PointerForms::abs_words(Stride::Eight, depth));
     let [plain, abs, habs] = bytes;
-    Ok(Outcome::new(Verdict::from_check(
+    Ok(Outcome::new(Agreement::from_check(
         children_max < 10.0,
         "few children differ, and a string of eight bits keeps about a third of the pointers",
         "ten children of 256 or more differ in some set",

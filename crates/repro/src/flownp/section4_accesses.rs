@@ -7,7 +7,7 @@ use flowloom::flow_table::sighash::{ReferenceSigHash, SigHashConfig};
 use flowloom::flow_table::{FlowTable, Tick, TimeoutClass};
 use flowloom_measure::chart::Axis;
 
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::variation::Switch;
 
 /// See the [module](self).
@@ -61,7 +61,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let hits = at_home.hits as f64;
     let each = at_home.lines as f64 / hits;
     let checked = context.scale > Scale::Smoke;
-    Ok(Outcome::new(Verdict::from_check(
+    Ok(Outcome::new(Agreement::from_check(
         more == 0 && each <= 2.0 * 1.01,
         "one word and one state for every lookup that is no exception, and a further state for each 8-bit signature that \
          belongs to another flow",

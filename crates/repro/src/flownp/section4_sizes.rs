@@ -4,7 +4,7 @@ use flowloom::flow_key::FlowHasher;
 use flowloom::flow_table::{FlowTable, SigHash, SigHashConfig, Tick, TimeoutClass};
 use flowloom_measure::chart::Axis;
 
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::BOTH_RUN;
 
 /// See the [module](self).
@@ -46,7 +46,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let stats = table.stats();
     let words_mib = f64::from(1 << 24) * 4.0 / 1_048_576.0;
     let exceptions = f64::from(stats.displaced) * 100.0 / f64::from(stats.len);
-    Ok(Outcome::new(Verdict::from_check(
+    Ok(Outcome::new(Agreement::from_check(
         words_mib <= 24.0 && exceptions < 2.0 && lost == 0,
         format!("2²⁴ words are {words_mib:.0} MiB"),
         format!(

@@ -6,7 +6,7 @@ use flowloom::scheduler::placement::modulo::crc_of;
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::BOTH_RUN;
 
 /// See the [module](self).
@@ -48,7 +48,7 @@ fn variation(counts: &[u64]) -> f64 {
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let Some(folder) = context.data_file("pcaps") else {
-        return Ok(Outcome::new(Verdict::cannot_run(
+        return Ok(Outcome::new(Agreement::cannot_run(
             "it takes real captures: name a directory with `--data`, or set `FLOWLOOM_DATA`",
         )));
     };
@@ -80,14 +80,14 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         }
     }
     if loads.packets == 0 {
-        return Ok(Outcome::new(Verdict::cannot_run("the captures have no packet with a flow")));
+        return Ok(Outcome::new(Agreement::cannot_run("the captures have no packet with a flow")));
     }
     let (crc, destination, keyed) =
         (variation(&loads.crc), variation(&loads.destination), variation(&loads.keyed));
     let points = |counts: &[u64]| {
         counts.iter().enumerate().map(|(at, &count)| (at as f64, count as f64)).collect::<Vec<_>>()
     };
-    Ok(Outcome::new(Verdict::from_check(
+    Ok(Outcome::new(Agreement::from_check(
         crc < destination,
         "on these captures too; a keyed hash spreads as a CRC does, and cannot be aimed at one queue",
         "not on these captures: their largest flows decide, with any hash",

@@ -10,7 +10,7 @@ use flowloom::flow_key::hash::fold::split_mix;
 use flowloom::flow_key::hash::jenkins::one_at_a_time;
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::variation::Switch;
 
 /// See the [module](self).
@@ -68,7 +68,7 @@ pub(super) fn flow_octets(state: &mut u64) -> [u8; 13] {
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let bits = context.scale.pick(14, 22, 24);
-    let mut outcome = Outcome::new(Verdict::cannot_run("nothing was hashed"));
+    let mut outcome = Outcome::new(Agreement::cannot_run("nothing was hashed"));
     let mut farthest = 0.0_f64;
     let mut chart = Chart::bars(
         "Collisions",
@@ -95,7 +95,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         }
         chart = chart.with(Series::bars(name, found));
     }
-    outcome.verdict = Verdict::agrees(format!(
+    outcome.verdict = Agreement::agrees(format!(
         "with (flows − occupied) / buckets all three are within {farthest:.1} % of the paper, and within chance of a perfect hash: \
          they do not differ in this. By packets, as the text defines it, a load of 1/2 would give 0.21 where the table has 0.11"
     ));

@@ -6,7 +6,7 @@ use flowloom::classifier::{Key, KeyV4};
 use flowloom_measure::chart::Axis;
 
 use super::rule_sets::{SHARING, aggrecuts, sharing, stand_ins};
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
@@ -24,7 +24,7 @@ pub(super) const ITEM: Item = Item {
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let sets = stand_ins(context)?;
-    let mut outcome = Outcome::new(Verdict::agrees(
+    let mut outcome = Outcome::new(Agreement::agrees(
         "it holds by construction, and every lookup that was counted kept to it",
     ));
     for (stride, paper) in [(Stride::Eight, 13.0), (Stride::Four, 26.0)] {

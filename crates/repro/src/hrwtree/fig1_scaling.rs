@@ -3,7 +3,7 @@
 use flowloom::scheduler::sim::Machine;
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::virtual_time::{
     CACHE_COST, DEMAND, ELEPHANT, OS_MOVES, QUEUE, demand_note, l7, niagara, run as run_scheme, saturating,
     topology,
@@ -55,7 +55,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         speeds[2]
     );
     let holds = (9.0..11.2).contains(&speeds[2]);
-    Ok(Outcome::new(Verdict::from_check(
+    Ok(Outcome::new(Agreement::from_check(
         holds,
         "conn+os comes out where the paper has it, in a model with guessed costs",
         differs,

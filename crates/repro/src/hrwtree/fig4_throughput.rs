@@ -4,7 +4,7 @@ use flowloom::scheduler::sim::Machine;
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::section4_4_sensitivity::GAIN;
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::virtual_time::{
     CACHE_COST, CACHES, DEMAND_WAITING, ELEPHANT, FEEDBACK, OS_MOVES, QUEUE, TREE_WEIGHTS, demand_note, l7,
     niagara, order_of, run as run_scheme, saturating, with_rivals,
@@ -38,7 +38,7 @@ const OURS: [&str; 4] = ["hrw3-2009", "adaptive", "flowpin", "flowpull"];
 
 /// Returns the verdict on the speeds of the paper's five schemes relative to conn+os, in the
 /// paper's order, and on that of the last one where a thread uses all of a pipeline.
-fn verdict([pinned, moved, flat, tree, adaptive]: [f64; 5], busy: f64) -> Verdict {
+fn verdict([pinned, moved, flat, tree, adaptive]: [f64; 5], busy: f64) -> Agreement {
     let most = pinned.max(moved).max(flat).max(tree);
     let above = (adaptive / flat - 1.0) * 100.0;
     let claims = [
@@ -56,7 +56,7 @@ fn verdict([pinned, moved, flat, tree, adaptive]: [f64; 5], busy: f64) -> Verdic
             claims.iter().filter(|claim| claim.0 == holds).map(|claim| claim.1.as_str()).collect();
         if chosen.is_empty() { String::from("nothing") } else { chosen.join("; ") }
     };
-    Verdict::from_check(
+    Agreement::from_check(
         claims.iter().all(|claim| claim.0),
         format!("in order: {}", names_that(true)),
         format!(

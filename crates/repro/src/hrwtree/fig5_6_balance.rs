@@ -2,7 +2,7 @@
 
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::virtual_time::{
     CACHE_COST, DEMAND_WAITING, ELEPHANT, FEEDBACK, QUEUE, demand_note, l7, niagara, run as run_scheme,
     saturating, with_rivals,
@@ -61,7 +61,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let is_narrower = by_level.iter().all(|level| level[place("adaptive")] < level[place("conn+aff")]);
     let is_smoother = fed_back.1 < pinned.1;
     let is_shorter = fed_back.0 < pinned.0;
-    let mut outcome = Outcome::new(Verdict::from_check(
+    let mut outcome = Outcome::new(Agreement::from_check(
         is_narrower && is_smoother && is_shorter,
         "in shape: feedback narrows the spread at every level, and queues become shorter and smoother",
         if is_narrower && is_smoother {

@@ -7,7 +7,7 @@ use flowloom::dpi::{Transport, builtin};
 use flowloom::flow_key::FlowHasher;
 use flowloom::flow_key::hash::fold::split_mix;
 use flowloom::packet::{DecodeOptions, LinkType, decode};
-use flowloom::scheduler::placement::adaptive::{Form, Threshold};
+use flowloom::scheduler::placement::adaptive::{AdaptiveForm, Threshold};
 use flowloom::scheduler::{
     Adaptive, Cached, Decision, DirectHash, FlowPin, HrwFlat, HrwTree, LoadView, Placement, SetupError,
     WorkItem,
@@ -16,7 +16,7 @@ use flowloom::traffic::synth::{FrameSize, Generate, Mix, MixConfig};
 use flowloom_measure::chart::{Axis, Chart, Series};
 use flowloom_measure::{Ratio, Rounds, Summary};
 
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::timing::{Timed, compare, nanoseconds};
 use crate::variation::BOTH_RUN;
 use crate::virtual_time::{l7, topology};
@@ -126,7 +126,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let workers = tree.workers();
     let failed = |error: SetupError| ItemError::during("setting up a policy")(error);
     let adaptive =
-        Adaptive::new(&tree, Form::OrderSafe, Threshold::PAPER, Adaptive::BITS).map_err(failed)?;
+        Adaptive::new(&tree, AdaptiveForm::OrderSafe, Threshold::PAPER, Adaptive::BITS).map_err(failed)?;
     let mut policies: Vec<(&str, Box<dyn Placement>)> = vec![
         ("direct hash", Box::new(DirectHash::new(workers))),
         ("flat HRW", Box::new(HrwFlat::new(workers))),
@@ -180,7 +180,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let least = times.iter().copied().fold(f64::INFINITY, f64::min);
     let most = times.iter().copied().fold(0.0, f64::max);
     let (flat, adaptive) = (times[1], times[5]);
-    let mut result = Outcome::new(Verdict::from_check(
+    let mut result = Outcome::new(Agreement::from_check(
         is_near(flat, FLAT_NS) && is_near(adaptive, ADAPTIVE_NS),
         format!("flat HRW takes {flat:.0} ns and feedback {adaptive:.0}, within a factor of two of the paper's"),
         format!(

@@ -5,7 +5,7 @@ use flowloom::scheduler::{ByDigest, HrwFlat, WorkerCount, WorkerId};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::shares::Shares;
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -56,14 +56,14 @@ fn alike(a: &dyn ByDigest, b: &dyn ByDigest, seed: u64) -> f64 {
 }
 
 /// Returns the verdict on the shares: whether they deviate by the noise of drawing alone.
-fn verdict(shares: &Shares, as_published: f64) -> Verdict {
+fn verdict(shares: &Shares, as_published: f64) -> Agreement {
     let lasting = shares.beyond_noise() * 100.0;
     if as_published < 99.99 {
-        return Verdict::differs(format!(
+        return Agreement::differs(format!(
             "the weights choose the published formula's thread for {as_published:.0} % of the flows"
         ));
     }
-    Verdict::from_check(
+    Agreement::from_check(
         !shares.is_uneven(),
         "the shares of threads vary as much as those of random assignment, which vanishes with many flows",
         format!(

@@ -5,7 +5,7 @@ use flowloom::scheduler::{HrwTree, HrwTree2009};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::shares::Shares;
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::virtual_time::{TREE_WEIGHTS, topology};
 
 /// See the [module](self).
@@ -68,7 +68,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         literal.idle(),
         literal.busiest()
     );
-    Ok(Outcome::new(Verdict::from_check(
+    Ok(Outcome::new(Agreement::from_check(
         literal.idle() == 0 && literal.busiest() < 1.2,
         format!("by the formula {spread}"),
         format!(

@@ -1,11 +1,11 @@
 //! The threshold between hashing and minimum-load mapping [HRWTREE §3.3].
 
-use flowloom::scheduler::placement::adaptive::{Form, Threshold};
+use flowloom::scheduler::placement::adaptive::{AdaptiveForm, Threshold};
 use flowloom::scheduler::sim::push;
 use flowloom::scheduler::{Adaptive, SetupError};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::virtual_time::{
     CACHE_COST, DEMAND, ELEPHANT, FEEDBACK, QUEUE, demand_note, l7, niagara, run as run_scheme, saturating,
 };
@@ -46,10 +46,10 @@ const AS_FAST: f64 = 0.98;
 const LESS_CALM: f64 = 1.02;
 
 /// Returns the verdict on 10 %.
-fn verdict(points: &[Point]) -> Verdict {
+fn verdict(points: &[Point]) -> Agreement {
     let best = points.iter().map(|point| point.1).fold(0.0, f64::max);
     let Some(paper) = points.iter().find(|point| point.0 == Some(100)) else {
-        return Verdict::cannot_run("10 % is not among the thresholds");
+        return Agreement::cannot_run("10 % is not among the thresholds");
     };
     let percent = |permille: Option<u32>| {
         permille.map_or_else(|| String::from("any"), |permille| format!("{} %", f64::from(permille) / 10.0))
@@ -69,7 +69,7 @@ fn verdict(points: &[Point]) -> Verdict {
     let (Some(hash), Some(eager)) =
         (points.iter().find(|p| p.0.is_none()), points.iter().find(|p| p.0 == Some(0)))
     else {
-        return Verdict::cannot_run("the two ends are not among the thresholds");
+        return Agreement::cannot_run("the two ends are not among the thresholds");
     };
     let is_calmer = eager.2 > LESS_CALM * paper.2;
     let sides = format!(
@@ -78,7 +78,7 @@ fn verdict(points: &[Point]) -> Verdict {
         eager.2,
         if is_calmer { "" } else { ": 10 % of queues as short as these is nothing, so it does not calm" }
     );
-    Verdict::from_check(
+    Agreement::from_check(
         paper.1 >= AS_FAST * best && hash.1 < AS_FAST * paper.1 && is_calmer,
         format!(
             "10 % is as fast as the best to within a fiftieth, and so is each of {range}{calmest}; {sides}"
@@ -108,7 +108,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         };
         let threshold = Threshold { permille: permille_used, least_permille: 0 };
         let mut policy =
-            Adaptive::new(&machine.topology, Form::OrderSafe, threshold, Adaptive::BITS).map_err(failed)?;
+            Adaptive::new(&machine.topology, AdaptiveForm::OrderSafe, threshold, Adaptive::BITS)
+                .map_err(failed)?;
         let report = push(&machine, &mut policy, offered.workload()).map_err(failed)?;
         points.push((permille, report.speed_up(&base), report.migrations as f64 / report.completed as f64));
     }

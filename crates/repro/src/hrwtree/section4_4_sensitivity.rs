@@ -4,7 +4,7 @@ use flowloom::scheduler::sim::Machine;
 use flowloom::scheduler::sim::models::Model;
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::virtual_time::{CACHE_COST, DEMAND, FEEDBACK, niagara, run as run_scheme, saturating};
 
 /// See the [module](self).
@@ -71,7 +71,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
          pipeline a thread uses, and on elephants: no one of them is in the paper. With queues without a bound it is {:.2}",
         racing[0]
     );
-    let mut outcome = Outcome::new(Verdict::from_check(
+    let mut outcome = Outcome::new(Agreement::from_check(
         (least..=most).contains(&HEADLINE),
         format!("{HEADLINE} lies within what the setups give, {found}"),
         format!("{HEADLINE} is not reached: ours is {found}"),

@@ -3,7 +3,7 @@
 use flowloom::scheduler::sim::models::Model;
 use flowloom_measure::chart::Axis;
 
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::virtual_time::{DEMAND, FEEDBACK, QUEUE, demand_note, niagara, run as run_scheme, saturating};
 
 /// See the [module](self).
@@ -24,7 +24,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let machine = niagara(context, &DEMAND)?;
     let offered = saturating(context, Model::L7 { elephant_permille: 50 })?;
     let base = run_scheme(context, "conn+os", &machine, &offered)?;
-    let mut outcome = Outcome::new(Verdict::cannot_run("nothing was run"));
+    let mut outcome = Outcome::new(Agreement::cannot_run("nothing was run"));
     let mut broken = Vec::new();
     for (name, is_safe) in
         [("adaptive-2009", false), ("adaptive-racy", false), ("adaptive", true), ("adaptive-fitted", true)]
@@ -43,7 +43,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             .value(Value::new(format!("{name}: over conn+os"), "", report.speed_up(&base)).band(0.5, 4.0))
             .value(Value::new(format!("{name}: share of the bound"), "", report.share_of_bound()));
     }
-    outcome.verdict = Verdict::from_check(
+    outcome.verdict = Agreement::from_check(
         broken.is_empty(),
         "all forms keep the order of flows",
         format!(

@@ -3,7 +3,7 @@
 use flowloom::scheduler::sim::models::Model;
 use flowloom_measure::chart::Axis;
 
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::BOTH_RUN;
 use crate::virtual_time::{CACHE_COST, run as run_scheme, saturating, xeon};
 
@@ -23,12 +23,12 @@ pub(super) const ITEM: Item = Item {
 
 /// Returns the verdict on the losses of hashing, Packet Handoff, bundles and Flowloom's scheme, in
 /// percent, on Dominant and then on Many.
-fn verdict(losses: &[f64]) -> Verdict {
+fn verdict(losses: &[f64]) -> Agreement {
     let &[hashing, _, bundles, _, many_hashing, many_handing, many_bundles, _] = losses else {
         unreachable!("there are four schemes on two captures")
     };
     let many_least = many_hashing.min(many_handing).min(many_bundles);
-    Verdict::from_check(
+    Agreement::from_check(
         (5.0..9.0).contains(&bundles) && hashing > bundles && many_least > 1.0,
         format!(
             "on Dominant bundles lose {bundles:.1} % and hashing {hashing:.1} %; on Many each loses {many_least:.1} % or more"

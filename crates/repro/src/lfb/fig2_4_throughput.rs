@@ -3,7 +3,7 @@
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::CAPTURES;
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::virtual_time::{
     CACHE_COST, CACHES, LAST_WORKER, LOCK_COST, MOVE_COST, order_of, run as run_scheme, saturating,
     with_rivals, xeon,
@@ -28,7 +28,7 @@ const SCHEMES: [&str; 9] = ["dh", "ph", "lfb-ns", "lfb", "fbs", "rss++", "p2c", 
 /// Returns the captures on which sticky bundles and stealing bundles are ahead, and the maximum
 /// lead in percent. One form must be ahead on all three captures: the form that the slides describe
 /// does not change with the capture.
-fn verdict(ahead: &[Vec<&str>; 2], most: [f64; 2]) -> Verdict {
+fn verdict(ahead: &[Vec<&str>; 2], most: [f64; 2]) -> Agreement {
     let words = |at: usize| match ahead[at].len() {
         0 => String::from("on none"),
         3 => format!("on all three, by {:.0} % at most", most[at]),
@@ -39,7 +39,7 @@ fn verdict(ahead: &[Vec<&str>; 2], most: [f64; 2]) -> Verdict {
         words(0),
         words(1)
     );
-    Verdict::from_check(
+    Agreement::from_check(
         ahead.iter().any(|captures| captures.len() == 3),
         format!(
             "{found}; on Dominant the gain is close to the physical bound, since one connection's clocks are serial with any scheduler"

@@ -2,7 +2,7 @@
 
 use super::CAPTURES;
 use super::latency::{LOADS, charts, mechanisms, middle_grid, place, schemes};
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -34,7 +34,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     };
     let (without, with) = (highest("lfb-ns"), highest("lfb"));
     let words = |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    let mut outcome = Outcome::new(Verdict::from_check(
+    let mut outcome = Outcome::new(Agreement::from_check(
         with.len() == 3,
         format!(
             "at {} % load, where bundles are stolen; where they wait for their worker, on {}. At low loads schemes hardly differ",

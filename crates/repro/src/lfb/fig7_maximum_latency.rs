@@ -2,7 +2,7 @@
 
 use super::CAPTURES;
 use super::latency::{LOADS, charts, grid, mechanisms, place, schemes};
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -51,7 +51,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             .join(", ")
     };
     let claimed = as_claimed(&without).max(as_claimed(&with));
-    let mut outcome = Outcome::new(Verdict::from_check(
+    let mut outcome = Outcome::new(Agreement::from_check(
         claimed * 2 > LOADS.len(),
         format!("at {claimed} of {} loads", LOADS.len()),
         "a maximum is one packet's luck: which scheme has the highest depends on the load and on whether bundles are stolen",

@@ -3,7 +3,7 @@
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::CAPTURES;
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::virtual_time::{
     CACHE_COST, LAST_WORKER, LOCK_COST, MOVE_COST, run as run_scheme, saturating, with_rivals, xeon,
 };
@@ -60,7 +60,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     for (at, scheme) in schemes.iter().enumerate() {
         chart = chart.with(Series::bars(*scheme, misses.iter().map(|row| row[at])));
     }
-    let mut outcome = Outcome::new(Verdict::from_check(
+    let mut outcome = Outcome::new(Agreement::from_check(
         holds("lfb-ns") || holds("lfb"),
         format!("in order, in a model that counts flows, not lines, for {}: {found}", match (holds("lfb-ns"), holds("lfb")) {
             (true, true) => "both forms of the bundles",

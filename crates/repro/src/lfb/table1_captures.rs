@@ -4,7 +4,7 @@ use flowloom::scheduler::sim::models::Traffic;
 use flowloom_measure::chart::Axis;
 
 use super::CAPTURES;
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
@@ -44,7 +44,7 @@ fn density(traffic: &Traffic) -> f64 {
 }
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
-    let mut outcome = Outcome::new(Verdict::cannot_run(
+    let mut outcome = Outcome::new(Agreement::cannot_run(
         "the captures are not public. Ours are made to have the packets, connections and cycles of the table and the dominant connection's \
          shares, so that they have them says nothing of the slides'. Density, which the slides do not define, is read as distinct \
          connections among a hundred packets, and stands beside theirs",

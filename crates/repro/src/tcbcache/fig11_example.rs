@@ -6,7 +6,7 @@
 use flowloom::tcb_cache::{Access, CacheSpec, Geometry, IndexFunction, Indexing, Policy, Simulator, Tie};
 use flowloom_measure::chart::Axis;
 
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::Switch;
 
 /// See the [module](self).
@@ -66,7 +66,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     };
     let shared = sessions(&index, 0, 0, 40);
     let (t3, others) = (shared[20], [shared[0], shared[1], shared[2], shared[3]]);
-    let mut outcome = Outcome::new(Verdict::agrees("step by step"));
+    let mut outcome = Outcome::new(Agreement::agrees("step by step"));
     for (name, key, left) in
         [("T1", others[0], 0.0), ("T2", others[1], 0.0), ("T3", t3, 1.0), ("T4", others[2], 0.0)]
     {

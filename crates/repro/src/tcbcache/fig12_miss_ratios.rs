@@ -5,7 +5,7 @@ use flowloom::tcb_cache::{CacheSpec, Policy, Tie};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{Misses, Workload, day_overlapped, draws, misses, model_s};
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -99,7 +99,7 @@ impl StepGains {
     }
 }
 
-fn verdict(found: &[StepGains]) -> Verdict {
+fn verdict(found: &[StepGains]) -> Agreement {
     let range = |step: usize, pick: fn(&StepGains) -> &[f64; 3]| {
         let gains = found.iter().filter(|one| one.trace != DAY).map(|one| pick(one)[step]);
         let (least, most) = gains
@@ -130,7 +130,7 @@ fn verdict(found: &[StepGains]) -> Verdict {
             format!("{}, where two hashes gain {hashes:.0} %, fewer ON lines {fewer:.1} % and migration {migration:.1} %", one.trace)
         })
         .collect();
-    Verdict::from_check(
+    Agreement::from_check(
         wrong.is_empty(),
         format!(
             "in order: Mod > 2-hash > no-migrate > spec on all, each by more than {LEAST_GAIN} %. {gains}"
@@ -154,7 +154,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         steps(context).map(|(name, _)| name),
         Axis::linear("misses in %"),
     );
-    let mut outcome = Outcome::new(Verdict::cannot_run("no trace was run"));
+    let mut outcome = Outcome::new(Agreement::cannot_run("no trace was run"));
     let mut found = Vec::new();
     for (name, sessions, paper, model) in traces {
         let workload = model_s(context, sessions, 16.0, accesses)?;

@@ -5,7 +5,7 @@ use flowloom::tcb_cache::{CacheSpec, IndexFunction, Policy};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{draws, misses, notes, workloads};
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::variation::SWEPT;
 
 /// See the [module](self).
@@ -32,7 +32,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let mut agrees = true;
     let (gates_16, delays_16) = h3_output_bit(16);
     let (gates_48, delays_48) = h3_output_bit(48);
-    let mut outcome = Outcome::new(Verdict::agrees(""))
+    let mut outcome = Outcome::new(Agreement::agrees(""))
         .value(
             Value::new("gates of an output bit, 16 bits", "", gates_16.into()).paper(31.0).band(31.0, 31.0),
         )
@@ -86,7 +86,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             chart = chart.with(Series::line(format!("{name}, {short}"), points));
         }
     }
-    outcome.verdict = Verdict::from_check(
+    outcome.verdict = Agreement::from_check(
         agrees,
         "16 bits are as good as 48, and 8 collapse: they are of the port alone",
         "16 bits are not as good as 48, or 8 do not collapse",

@@ -5,7 +5,7 @@ use flowloom::tcb_cache::{CacheSpec, Counted, Policy};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{STAMP_ORDER, draws, misses, notes, rival_misses, stamped, workloads};
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -67,7 +67,7 @@ struct RelativeMisses {
 /// calls alike.
 const ALIKE: f64 = 1.05;
 
-fn verdict(found: &[RelativeMisses]) -> Verdict {
+fn verdict(found: &[RelativeMisses]) -> Agreement {
     let (mut apart, mut behind, mut is_alike) = (Vec::new(), Vec::new(), true);
     for RelativeMisses { trace, rivals, both_banks } in found {
         let least = rivals.iter().copied().fold(f64::INFINITY, f64::min);
@@ -84,7 +84,7 @@ fn verdict(found: &[RelativeMisses]) -> Verdict {
     } else {
         format!("spec does not miss least of the paper's policies on {}", behind.join("; on "))
     };
-    Verdict::from_check(
+    Agreement::from_check(
         is_alike && behind.is_empty(),
         format!("{first}; from the best of its three rivals to the worst it is {apart}"),
         format!(
@@ -100,7 +100,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         policies.iter().map(|(name, _)| *name).chain(rivals.iter().map(|rival| rival.name)).collect();
     let mut chart =
         Chart::bars("Misses by policy, of those of spec", names.clone(), Axis::linear("of spec"));
-    let mut outcome = Outcome::new(Verdict::cannot_run("nothing was simulated"));
+    let mut outcome = Outcome::new(Agreement::cannot_run("nothing was simulated"));
     let mut found = Vec::new();
     // One bad draw of three causes a larger difference than that between some policies, and the
     // paper uses the best of a thousand draws.

@@ -4,7 +4,7 @@ use flowloom::tcb_cache::{CacheSpec, Geometry, Policy};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{draws, misses, notes, workloads};
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::variation::SWEPT;
 
 /// See the [module](self).
@@ -27,12 +27,12 @@ fn longer(scale: Scale) -> Scale {
 
 /// Judges the traces' results for the speculative policy: misses with 16 and with 64 KB, relative
 /// to 32 KB.
-fn verdict(found: &[(&str, f64, f64)]) -> Verdict {
+fn verdict(found: &[(&str, f64, f64)]) -> Agreement {
     let words = |pick: fn(&(&str, f64, f64)) -> f64| {
         found.iter().map(|one| format!("{:.2} on {}", pick(one), one.0)).collect::<Vec<_>>().join(", ")
     };
     let (half, double) = (words(|one| one.1), words(|one| one.2));
-    Verdict::from_check(
+    Agreement::from_check(
         found.iter().all(|&(_, half, double)| half > 1.1 && (0.95..=1.05).contains(&double)),
         format!("64 KB miss as often as 32, {double}, and 16 KB much more, {half}"),
         format!(
@@ -51,7 +51,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         Axis::log("size in KiB"),
         Axis::linear("of 32 KiB"),
     );
-    let mut outcome = Outcome::new(Verdict::cannot_run("nothing was simulated"));
+    let mut outcome = Outcome::new(Agreement::cannot_run("nothing was simulated"));
     let mut found = Vec::new();
     let long = context.scale > Scale::Smoke;
     for workload in &workloads {

@@ -4,7 +4,7 @@ use flowloom::tcb_cache::{CacheSpec, Geometry, Policy};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{draws, misses, notes, workloads};
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::variation::SWEPT;
 
 /// See the [module](self).
@@ -26,7 +26,7 @@ const ALIKE: f64 = 0.02;
 
 /// Judges the traces' results for the speculative policy: misses with 4 ways relative to 8, and
 /// with 1 relative to 4.
-fn verdict(found: &[(&str, f64, f64)]) -> Verdict {
+fn verdict(found: &[(&str, f64, f64)]) -> Agreement {
     let words = |found: &[(&str, f64, f64)]| {
         let one = |(trace, four, one): &(&str, f64, f64)| {
             format!(
@@ -37,7 +37,7 @@ fn verdict(found: &[(&str, f64, f64)]) -> Verdict {
         };
         found.iter().map(one).collect::<Vec<_>>().join("; ")
     };
-    Verdict::from_check(
+    Agreement::from_check(
         found.iter().all(|(_, four, _)| (four - 1.0).abs() <= ALIKE),
         format!("misses of spec with four ways over eight: {}", words(found)),
         format!("not on every trace. Misses of spec with four ways over eight: {}", words(found)),
@@ -48,7 +48,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let workloads = workloads(context)?;
     let mut chart =
         Chart::new("Misses by ways of a bank, of those of 4", Axis::log("ways"), Axis::linear("of 4 ways"));
-    let mut outcome = Outcome::new(Verdict::cannot_run("nothing was simulated"));
+    let mut outcome = Outcome::new(Agreement::cannot_run("nothing was simulated"));
     let mut found = Vec::new();
     let long = context.scale > Scale::Smoke;
     // One bad draw of three causes a larger difference than the one percent to be shown.

@@ -3,7 +3,7 @@
 use flowloom::tcb_cache::cost::OffloadEngine;
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
@@ -54,7 +54,7 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
     let (least, most) = range(saved(misses_only(1)));
     let (with_hits, with_hits_most) = range(saved(OffloadEngine::paper(1.0)));
     let enough = (1..=9).find(|accesses| range(saved(misses_only(*accesses))).0 > 20.0).unwrap_or(0);
-    let mut outcome = Outcome::new(Verdict::from_check(
+    let mut outcome = Outcome::new(Agreement::from_check(
         least > 20.0,
         format!("by its own formula its miss ratios give {least:.0} to {most:.0} %"),
         format!(

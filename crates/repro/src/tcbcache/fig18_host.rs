@@ -3,7 +3,7 @@
 use flowloom::tcb_cache::cost::HostModel;
 use flowloom_measure::chart::Axis;
 
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
@@ -19,7 +19,7 @@ pub(super) const ITEM: Item = Item {
 };
 
 fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
-    let mut outcome = Outcome::new(Verdict::cannot_run(
+    let mut outcome = Outcome::new(Agreement::cannot_run(
         "the figures come from a full-system simulator with models of the processor, the card and the stack of 2010; \
          miss ratios alone do not give them. Below is what the latencies of the paper's Table 1 add up to",
     ));

@@ -3,7 +3,7 @@
 use flowloom::tcb_cache::cost::OffloadEngine;
 use flowloom_measure::chart::Axis;
 
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
@@ -24,7 +24,7 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
     let state = engine.memory_ns + engine.hit_ns;
     let with_search = state / (engine.packet_ns + state) * 100.0;
     let several = |k: f64| k * engine.memory_ns / (engine.packet_ns + k * engine.memory_ns) * 100.0;
-    Ok(Outcome::new(Verdict::agrees(
+    Ok(Outcome::new(Agreement::agrees(
         "on the edge: 49.4 % by memory alone, 52.4 % with the search before it; clear with two accesses per miss",
     ))
     .value(Value::new("memory access of packet and memory", "%", memory).paper_above(50.0).band(49.0, 50.0).apart("50 ns of 101.2 ns are 49.4 %"))

@@ -7,7 +7,7 @@ use flowloom_measure::Stopwatch;
 use flowloom_measure::chart::Axis;
 use flowloom_measure::lookup::{Flows, State};
 
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::variation::SWEPT;
 
 /// See the [module](self).
@@ -63,7 +63,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let (one, many) = (chained(1)?, chained(SESSIONS)?);
     let (ours_one, ours_many) = (ours(1)?, ours(SESSIONS)?);
     let timed = context.scale > Scale::Smoke;
-    Ok(Outcome::new(Verdict::from_check(
+    Ok(Outcome::new(Agreement::from_check(
         many > 1.3 * one,
         "in shape: a chained table of 1,040 buckets takes longer per lookup with 4,096 sessions than with one",
         "a lookup takes no longer here: the table of 4,096 sessions fits this machine's caches",

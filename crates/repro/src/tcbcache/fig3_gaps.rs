@@ -5,7 +5,7 @@ use flowloom::tcb_cache::random::Random;
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::day;
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
@@ -99,7 +99,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         notes.push(String::from("the real day is not in the data directory"));
     }
     let verdict = match of_day {
-        Some((within_1_s, in_log)) => Verdict::from_check(
+        Some((within_1_s, in_log)) => Agreement::from_check(
             in_log > 50.0,
             format!(
                 "in shape: of gaps up to ten seconds {in_log:.0} % are none or one of the log's whole seconds, which are all that it \
@@ -107,7 +107,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             ),
             "short gaps of the real day are mostly of more than one of the log's whole seconds",
         ),
-        None => Verdict::cannot_run(
+        None => Agreement::cannot_run(
             "the model has such gaps because it is made so; it takes the real day's log: name a directory with `--data`, or set `FLOWLOOM_DATA`",
         ),
     };
@@ -135,6 +135,6 @@ mod tests {
     fn the_model_alone_does_not_agree_with_what_it_is_made_from() {
         let context = Context::new(Scale::Smoke, 1, &|| true);
         let outcome = run(&context).unwrap();
-        assert!(matches!(outcome.verdict, Verdict::CannotRun { .. }), "{:?}", outcome.verdict);
+        assert!(matches!(outcome.verdict, Agreement::CannotRun { .. }), "{:?}", outcome.verdict);
     }
 }

@@ -4,7 +4,7 @@ use flowloom::tcb_cache::{CacheSpec, Geometry, IndexFunction, Policy};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{draws, misses, notes, workloads};
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::BOTH_RUN;
 
 /// See the [module](self).
@@ -80,7 +80,7 @@ fn claims(of: impl Fn(&str) -> f64) -> [(&'static str, bool); 6] {
     ]
 }
 
-fn verdict(found: &[(&str, [(&'static str, bool); 6])]) -> Verdict {
+fn verdict(found: &[(&str, [(&'static str, bool); 6])]) -> Agreement {
     let (mut as_claimed, mut not) = (Vec::new(), Vec::new());
     for at in 0..found.first().map_or(0, |one| one.1.len()) {
         let claim = found[0].1[at].0;
@@ -91,7 +91,7 @@ fn verdict(found: &[(&str, [(&'static str, bool); 6])]) -> Verdict {
             not.push(format!("{claim} (not on {})", wrong.join(", ")));
         }
     }
-    Verdict::from_check(
+    Agreement::from_check(
         not.is_empty(),
         as_claimed.join("; "),
         format!(
@@ -107,7 +107,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let (schemes, workloads) = (schemes()?, workloads(context)?);
     let names: Vec<&str> = schemes.iter().map(|(name, _)| *name).collect();
     let mut chart = Chart::bars("Misses by index function, of those of Mod", names, Axis::linear("of Mod"));
-    let mut outcome = Outcome::new(Verdict::cannot_run("nothing was simulated"));
+    let mut outcome = Outcome::new(Agreement::cannot_run("nothing was simulated"));
     let mut found = Vec::new();
     // Four functions are worse than two by one percent; one bad draw of three hides this.
     let draws = draws(context) * 3;

@@ -6,7 +6,7 @@ use flowloom::tcb_cache::{Geometry, IndexFunction, Indexing};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{Workload, draw_seed, median, notes, workloads};
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::Switch;
 
 /// See the [module](self).
@@ -116,7 +116,7 @@ const DRAWS: u32 = 9;
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let workloads = workloads(context)?;
-    let mut outcome = Outcome::new(Verdict::cannot_run("nothing was drawn"));
+    let mut outcome = Outcome::new(Agreement::cannot_run("nothing was drawn"));
     let mut is_evener = true;
     for workload in &workloads {
         let short = workload.short;
@@ -164,7 +164,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             )
             .chart(chart);
     }
-    outcome.verdict = Verdict::from_check(
+    outcome.verdict = Agreement::from_check(
         is_evener,
         "two functions spread sessions more evenly than one where a session takes the emptier of its sets, but for draws that \
          lack rank over the bits that vary; each bank by itself is as even as a single function",
@@ -187,7 +187,7 @@ mod tests {
         // five times less even than one.
         let context = Context::new(Scale::Smoke, 5, &|| true);
         let outcome = run(&context).unwrap();
-        assert!(matches!(outcome.verdict, Verdict::Agrees { .. }), "{:?}", outcome.verdict);
+        assert!(matches!(outcome.verdict, Agreement::Agrees { .. }), "{:?}", outcome.verdict);
         assert_eq!(outcome.failed().count(), 0, "{:?}", outcome.values);
     }
 }

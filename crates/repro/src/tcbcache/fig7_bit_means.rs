@@ -7,7 +7,7 @@ use flowloom::tcb_cache::{CacheSpec, IndexFunction, Trace};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{Workload, draws, length, misses, model_s_from, notes, workloads};
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
@@ -41,18 +41,18 @@ fn left_by_hashing(context: &Context<'_>, trace: &Trace) -> Result<f64, ItemErro
 /// Judges the misses of hashing relative to Mod, with ports as in Fig. 7 and with skewed ports.
 /// Logs have no ports, and the day's addresses are derived from names, so the bit means themselves
 /// are input of the simulation.
-fn verdict(even: f64, skewed: f64) -> Verdict {
+fn verdict(even: f64, skewed: f64) -> Agreement {
     let found = format!(
         "the logs have no ports, and names in place of addresses, so both are drawn and their bits say nothing. But with low port bits that \
          are set half of the time, as in Fig. 7, one Universal function has {even:.2} of Mod's misses, and with ours, skewed (paper-like), \
          {skewed:.2}"
     );
     if even > 0.9 {
-        Verdict::differs(format!(
+        Agreement::differs(format!(
             "{found}: ports as in Fig. 7 leave hashing nothing to gain, and Figs. 4 and 12 have it gain a third and more"
         ))
     } else {
-        Verdict::cannot_run(found)
+        Agreement::cannot_run(found)
     }
 }
 
@@ -66,7 +66,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         Chart::new("Address: mean of each bit", Axis::linear("bit, 0 the highest"), Axis::linear("mean"));
     let mut port =
         Chart::new("Port: mean of each bit", Axis::linear("bit, 0 the highest"), Axis::linear("mean"));
-    let mut outcome = Outcome::new(Verdict::cannot_run("nothing was simulated"));
+    let mut outcome = Outcome::new(Agreement::cannot_run("nothing was simulated"));
     for workload in &workloads {
         let means = means(workload);
         let short = workload.short;

@@ -5,7 +5,7 @@ use flowloom::tcb_cache::{CacheSpec, Policy, Trace};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{STAMP_ORDER, draws, misses, notes, stamped, workloads};
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::variation::SWEPT;
 
 /// See the [module](self).
@@ -34,7 +34,7 @@ struct StampMisses {
 /// Judges the results of the traces. 24-bit stamps wrap after 16.8 million accesses, more than
 /// there are here. They wrap 256 times less often than 16-bit stamps, and the cost of a wrap does
 /// not depend on its frequency.
-fn verdict(found: &[StampMisses]) -> Verdict {
+fn verdict(found: &[StampMisses]) -> Agreement {
     let costs = |share: f64| (share - 1.0) * 100.0;
     let worst = found.iter().map(|one| costs(one.sixteen)).fold(0.0, f64::max) / 256.0;
     let sixteen: Vec<String> =
@@ -45,7 +45,7 @@ fn verdict(found: &[StampMisses]) -> Verdict {
          misses; those of 24 wrap 256 times less often, so {worst:.2} % more at most",
         sixteen.join(", ")
     );
-    Verdict::from_check(worst > 1.0 && auxiliary < 50.0, text.clone(), text)
+    Agreement::from_check(worst > 1.0 && auxiliary < 50.0, text.clone(), text)
 }
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
@@ -55,7 +55,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         Axis::linear("bits"),
         Axis::linear("misses, of unbounded"),
     );
-    let mut outcome = Outcome::new(Verdict::cannot_run("nothing was simulated"));
+    let mut outcome = Outcome::new(Agreement::cannot_run("nothing was simulated"));
     let mut found = Vec::new();
     for workload in &workloads {
         let short = workload.short;

@@ -4,7 +4,7 @@ use flowloom::tcb_cache::{CacheSpec, IndexFunction, Policy, Tie};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{draw_seed, misses, notes, workloads};
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::BOTH_RUN;
 
 /// See the [module](self).
@@ -73,7 +73,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         Axis::linear("draw, in % of all"),
         Axis::linear("misses in %"),
     );
-    let mut outcome = Outcome::new(Verdict::cannot_run("nothing was drawn"));
+    let mut outcome = Outcome::new(Agreement::cannot_run("nothing was drawn"));
     let mut widest = ("", 0.0_f64);
     let mut lacking = 0;
     let full_rank = IndexFunction::H3 { key_bits: 16, full_rank: true };
@@ -127,7 +127,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         "{lacking} of {draws} draws have a bank whose sets are not all told apart by the bits that vary, the last octet and the \
          two lowest of the port: they make the tail. Full rank over all 16 bits does not spare it. The others lie within 2.5 %"
     );
-    outcome.verdict = Verdict::from_check(
+    outcome.verdict = Agreement::from_check(
         widest.1 <= 2.5,
         format!("for the speculative policy. {tail}"),
         format!("the speculative policy's draws lie within {:.1} % on {}. {tail}", widest.1, widest.0),

@@ -103,8 +103,9 @@ pub fn load(text: &str, limits: LoadLimits) -> Result<Policy, LoadErrors> {
     if let Some(errors) = LoadErrors::from_list(errors) {
         return Err(errors);
     }
-    Policy::plain(located)
-        .map_err(|error| LoadError::new(1, "", 0, LoadErrorKind::Form(alloc::format!("{error}"))).into())
+    Policy::plain(located).map_err(|error| {
+        LoadError::new(1, "", 0, LoadErrorKind::RuleFormat(alloc::format!("{error}"))).into()
+    })
 }
 
 /// Writes rules as a file that [`parse`] reads; a rule for any address of both families becomes an

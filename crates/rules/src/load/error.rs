@@ -40,7 +40,7 @@ pub enum LoadErrorKind {
         String,
     ),
     /// The text is not in this format at all.
-    Form(
+    RuleFormat(
         /// The parser's message.
         String,
     ),
@@ -89,7 +89,7 @@ impl LoadError {
         let whole = alloc::format!("{error}");
         let what = whole.split(" at line ").next().unwrap_or(&whole);
         let hint = if error.is_eof() { "; the file may be truncated" } else { "" };
-        Self::new(line, shown, at, LoadErrorKind::Form(alloc::format!("no JSON: {what}{hint}")))
+        Self::new(line, shown, at, LoadErrorKind::RuleFormat(alloc::format!("no JSON: {what}{hint}")))
     }
 
     /// Returns the error as `file:line:column` with the line below it.
@@ -109,7 +109,7 @@ impl fmt::Display for LoadErrorKind {
             }
             Self::Unsupported(what) => f.write_str(what),
             Self::Refused(what) => f.write_str(what),
-            Self::Form(what) => f.write_str(what.trim()),
+            Self::RuleFormat(what) => f.write_str(what.trim()),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::rule::decimal;
 
 /// The address or port of a packet with which an element is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum SetSide {
     /// The sender's.
     Source,
     /// The receiver's.
@@ -69,8 +69,8 @@ const PRODUCT_MAX: usize = 1 << 16;
 /// let text = "create bad hash:net family inet hashsize 1024 maxelem 65536\n\
 ///             add bad 203.0.113.0/24\n";
 /// let sets = ipset::parse(text, LoadLimits::default())?;
-/// assert!(sets.test("bad", &[ipset::Side::Source], false).is_some());
-/// assert!(sets.test("good", &[ipset::Side::Source], false).is_none());
+/// assert!(sets.test("bad", &[ipset::SetSide::Source], false).is_some());
+/// assert!(sets.test("good", &[ipset::SetSide::Source], false).is_none());
 /// # Ok::<(), flowloom_rules::load::LoadErrors>(())
 /// ```
 pub fn parse(text: &str, limits: LoadLimits) -> Result<Sets, LoadErrors> {
@@ -203,11 +203,11 @@ impl Sets {
     /// Returns the conditions for packets that are in a set, or not in it; `None` if there is no
     /// such set, or if it cannot be compared with these sides.
     #[must_use]
-    pub fn test(&self, name: &str, sides: &[Side], not: bool) -> Option<Conditions> {
+    pub fn test(&self, name: &str, sides: &[SetSide], not: bool) -> Option<Conditions> {
         self.test_at(name, sides, not, 0)
     }
 
-    fn test_at(&self, name: &str, sides: &[Side], not: bool, depth: usize) -> Option<Conditions> {
+    fn test_at(&self, name: &str, sides: &[SetSide], not: bool, depth: usize) -> Option<Conditions> {
         let set = self.sets.get(name)?;
         let mut conditions = Conditions::default();
         if set.is_timed {
@@ -217,7 +217,7 @@ impl Sets {
             let all = if set.is_v6 { u128::MAX } else { 0xffff_ffff };
             let ranges = set.merged(all);
             let ranges = if not { ranges.complement(all) } else { ranges };
-            let is_destination = *sides.first()? == Side::Destination;
+            let is_destination = *sides.first()? == SetSide::Destination;
             conditions.ask_address(is_destination, set.is_v6, &ranges);
             return Some(conditions);
         }
@@ -261,7 +261,7 @@ impl Set {
             if parts.len() != self.parts.len() {
                 return Err(LoadErrorKind::Expected("as many parts as the set's type has"));
             }
-            if self.condition(&parts, &[Side::Source; 3]).is_none() {
+            if self.condition(&parts, &[SetSide::Source; 3]).is_none() {
                 return Err(LoadErrorKind::Expected("an element of the set's type"));
             }
             if is_out || self.elements.len() == PRODUCT_MAX {
@@ -293,10 +293,10 @@ impl Set {
     }
 
     /// Returns the condition of an element.
-    fn condition(&self, element: &[String], sides: &[Side]) -> Option<Conditions> {
+    fn condition(&self, element: &[String], sides: &[SetSide]) -> Option<Conditions> {
         let mut conditions = Conditions::default();
         for (at, (part, text)) in self.parts.iter().zip(element).enumerate() {
-            let is_destination = *sides.get(at)? == Side::Destination;
+            let is_destination = *sides.get(at)? == SetSide::Destination;
             match part {
                 Part::Address => {
                     conditions.ask_address(
@@ -379,16 +379,16 @@ mod tests {
         let packet = |source: [u8; 4], port, protocol| {
             Packet::new(FiveTuple::v4(source, [192, 0, 2, 1], 9, port, protocol))
         };
-        let test = |name: &str, sides: &[Side], not, packet: &Packet<'_>| {
+        let test = |name: &str, sides: &[SetSide], not, packet: &Packet<'_>| {
             sets.test(name, sides, not).unwrap().matches(packet)
         };
         let from_ten = packet([10, 0, 0, 1], 443, 6);
-        assert_eq!(test("net", &[Side::Source], false, &from_ten), Truth::Yes);
-        assert_eq!(test("net", &[Side::Source], true, &from_ten), Truth::No);
-        assert_eq!(test("net", &[Side::Destination], false, &from_ten), Truth::No);
-        assert_eq!(test("net", &[Side::Source], false, &packet([10, 1, 0, 1], 1, 6)), Truth::No);
-        assert_eq!(test("both", &[Side::Source], false, &from_ten), Truth::Yes);
-        let sides = [Side::Destination, Side::Destination];
+        assert_eq!(test("net", &[SetSide::Source], false, &from_ten), Truth::Yes);
+        assert_eq!(test("net", &[SetSide::Source], true, &from_ten), Truth::No);
+        assert_eq!(test("net", &[SetSide::Destination], false, &from_ten), Truth::No);
+        assert_eq!(test("net", &[SetSide::Source], false, &packet([10, 1, 0, 1], 1, 6)), Truth::No);
+        assert_eq!(test("both", &[SetSide::Source], false, &from_ten), Truth::Yes);
+        let sides = [SetSide::Destination, SetSide::Destination];
         assert_eq!(test("service", &sides, false, &from_ten), Truth::Yes);
         assert_eq!(test("service", &sides, false, &packet([1; 4], 443, 17)), Truth::No);
         assert_eq!(test("service", &sides, true, &packet([1; 4], 443, 17)), Truth::Yes);
@@ -403,7 +403,7 @@ mod tests {
         let sets = parse(text, LoadLimits::default()).unwrap();
         let holds = |name: &str, source: [u8; 4], port, protocol| {
             let packet = Packet::new(FiveTuple::v4(source, [192, 0, 2, 1], 9, port, protocol));
-            sets.test(name, &[Side::Source, Side::Destination], false).unwrap().matches(&packet)
+            sets.test(name, &[SetSide::Source, SetSide::Destination], false).unwrap().matches(&packet)
                 == Truth::Yes
         };
         let from = |source| holds("n", source, 1, 6);
@@ -411,7 +411,7 @@ mod tests {
         assert_eq!([[10, 2, 1, 1], [10, 3, 1, 1]].map(from), [true, false], "the last one counts");
         let port = |protocol| {
             let packet = Packet::new(FiveTuple::v4([1; 4], [2; 4], 9, 85, protocol));
-            sets.test("p", &[Side::Destination], false).unwrap().matches(&packet) == Truth::Yes
+            sets.test("p", &[SetSide::Destination], false).unwrap().matches(&packet) == Truth::Yes
         };
         assert_eq!([6, 17, 132].map(port), [true, true, false]);
         assert_eq!([holds("m", [10, 9, 9, 77], 1, 6), holds("m", [10, 9, 8, 77], 1, 6)], [true, false]);

@@ -44,7 +44,7 @@ pub use iptables::tcp_flags;
 
 pub use error::{LoadError, LoadErrorKind, LoadErrors};
 #[cfg(feature = "std")]
-pub use form::{Form, LoadOptions, load};
+pub use form::{LoadOptions, RuleFormat, load};
 
 /// The limits of a loader.
 ///

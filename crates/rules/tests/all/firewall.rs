@@ -380,13 +380,13 @@ fn later_rules_decide_where_a_condition_does_not_hold() {
     use flowloom_classifier::aggrecuts::Stride;
     use flowloom_classifier::hicuts::HiCutsConfig;
     use flowloom_classifier::{FirstMatch, PaperTree};
-    use flowloom_rules::load::{Form, LoadOptions, load};
+    use flowloom_rules::load::{LoadOptions, RuleFormat, load};
 
     let text = "*filter\n:FORWARD DROP [0:0]\n\
                 -A FORWARD -p tcp --dport 80 --tcp-flags SYN SYN -j DROP\n\
                 -A FORWARD -p tcp -m ttl --ttl-eq 3 -j DROP\n\
                 -A FORWARD -p tcp --dport 80 -j ACCEPT\nCOMMIT\n";
-    let policy = load(text, Form::Iptables, &LoadOptions::default()).unwrap();
+    let policy = load(text, RuleFormat::Iptables, &LoadOptions::default()).unwrap();
     let set = policy.set();
     let indexes: [Box<dyn FirstMatch>; 4] = [
         Box::new(ClassifierBuilder::new().build(set).unwrap()),

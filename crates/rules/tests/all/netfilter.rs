@@ -8,12 +8,12 @@ use flowloom_flow_key::protocol::{TCP, UDP};
 use flowloom_rules::firewall::{
     Assume, CompareDefaults, ConnectionState, Families, Fragment, NetworkBytes, Packet, Policy, Truth,
 };
-use flowloom_rules::load::{Form, LoadErrors, LoadLimits, LoadOptions, load, toml};
+use flowloom_rules::load::{LoadErrors, LoadLimits, LoadOptions, RuleFormat, load, toml};
 use flowloom_rules::write;
 
 pub(crate) fn read(text: &str, chain: &str) -> Result<Policy, LoadErrors> {
     let options = LoadOptions { chain: Some(chain.to_owned()), ..LoadOptions::default() };
-    load(text, Form::detect("rules", text), &options)
+    load(text, RuleFormat::detect("rules", text), &options)
 }
 
 /// Reads rules of a base chain of nft at the hook forward.
@@ -434,7 +434,7 @@ fn a_conversion_keeps_the_base_chain_or_is_refused() {
         chain: Some(chain.to_owned()),
         ..LoadOptions::default()
     };
-    let policy = load(mangle, Form::Iptables, &options("PREROUTING")).expect("a chain");
+    let policy = load(mangle, RuleFormat::Iptables, &options("PREROUTING")).expect("a chain");
     assert!(
         write::nft::write(&policy).expect("nft").contains("hook prerouting priority -150; policy accept")
     );

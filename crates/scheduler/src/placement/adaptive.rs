@@ -6,9 +6,9 @@
 //!
 //! | form | what it is | order |
 //! | --- | --- | --- |
-//! | [`Form::Corrected`] | indices corrected, threshold with a minimum, ties to the highest bid | none |
-//! | [`Form::OrderSafe`] | the same, and a flow moves only while none of its packets is in flight | per flow |
-//! | [`Form::Printed`] | what can be kept of the print: an overruled thread changes the *core*, queue lengths of threads are updated only when overruled, a threshold of nothing when a node is empty | none |
+//! | [`AdaptiveForm::Corrected`] | indices corrected, threshold with a minimum, ties to the highest bid | none |
+//! | [`AdaptiveForm::OrderSafe`] | the same, and a flow moves only while none of its packets is in flight | per flow |
+//! | [`AdaptiveForm::Printed`] | what can be kept of the print: an overruled thread changes the *core*, queue lengths of threads are updated only when overruled, a threshold of nothing when a node is empty | none |
 //!
 //! In all three the length of a queue is that of the table: the sum of the bytes that wait below a
 //! core, a pipeline or a thread, to which the item's own bytes are added undivided.
@@ -22,7 +22,7 @@ use crate::topology::{LEVELS_MAX, Topology};
 
 /// The interpretation of Table I.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum AdaptiveForm {
     /// With its mistakes corrected.
     Corrected,
     /// Corrected; in addition, flows with packets in flight do not move.
@@ -62,7 +62,7 @@ impl Threshold {
 /// Places items by the tree's hash, corrected by queue lengths at each level.
 #[derive(Clone, Debug)]
 pub struct Adaptive {
-    form: Form,
+    form: AdaptiveForm,
     threshold: Threshold,
     tree: HrwTree,
     lengths: Lengths,
@@ -84,7 +84,7 @@ impl Adaptive {
     /// Returns [`SetupError::Parameter`] for more than 2²⁴ slots.
     pub fn new(
         topology: &Topology,
-        form: Form,
+        form: AdaptiveForm,
         threshold: Threshold,
         bits: u32,
     ) -> Result<Self, SetupError> {
@@ -116,7 +116,7 @@ impl Adaptive {
         let least = self.load.row(children.clone()).iter().copied().min().unwrap_or(0);
         let Some(permille) = self.threshold.permille else { return (hashed, false) };
         let mut allowed = u64::from(least) * u64::from(permille) / 1000;
-        if self.form != Form::Printed {
+        if self.form != AdaptiveForm::Printed {
             let mean = self.load.at(hashed, self.load.backlog.mean_cost());
             allowed = allowed.max(u64::from(mean) * u64::from(self.threshold.least_permille) / 1000);
         }
@@ -126,7 +126,7 @@ impl Adaptive {
             return (hashed, false);
         }
         let mut shortest = children.filter(|&child| self.load.waiting(child) == least);
-        let chosen = if self.form == Form::Printed {
+        let chosen = if self.form == AdaptiveForm::Printed {
             shortest.next()
         } else {
             shortest.min_by_key(|&child| self.tree.offer(node, child, item.digest))
@@ -200,9 +200,9 @@ impl Placement for Adaptive {
         for (&item, decision) in items.iter().zip(decisions) {
             let slot = self.flows.slot(item);
             let worker = match self.form {
-                Form::Printed => self.as_printed(item, load),
-                Form::Corrected => self.descend(item),
-                Form::OrderSafe => match self.flows.find(slot, &self.load.backlog) {
+                AdaptiveForm::Printed => self.as_printed(item, load),
+                AdaptiveForm::Corrected => self.descend(item),
+                AdaptiveForm::OrderSafe => match self.flows.find(slot, &self.load.backlog) {
                     Whereabouts::InFlight(worker) => worker,
                     Whereabouts::Unseen | Whereabouts::Idle(_) => self.descend(item),
                 },
@@ -219,17 +219,17 @@ impl Placement for Adaptive {
 
     fn order(&self) -> OrderGuarantee {
         match self.form {
-            Form::OrderSafe => OrderGuarantee::PerFlow,
-            Form::Corrected | Form::Printed => OrderGuarantee::None,
+            AdaptiveForm::OrderSafe => OrderGuarantee::PerFlow,
+            AdaptiveForm::Corrected | AdaptiveForm::Printed => OrderGuarantee::None,
         }
     }
 
     fn name(&self) -> &'static str {
         match self.form {
-            Form::OrderSafe if self.lengths == Lengths::Fitted => "adaptive-fitted",
-            Form::OrderSafe => "adaptive",
-            Form::Corrected => "adaptive-racy",
-            Form::Printed => "adaptive-2009",
+            AdaptiveForm::OrderSafe if self.lengths == Lengths::Fitted => "adaptive-fitted",
+            AdaptiveForm::OrderSafe => "adaptive",
+            AdaptiveForm::Corrected => "adaptive-racy",
+            AdaptiveForm::Printed => "adaptive-2009",
         }
     }
 }
@@ -238,7 +238,7 @@ impl Placement for Adaptive {
 mod tests {
     use super::*;
 
-    fn policy(shape: &str, form: Form, threshold: Threshold) -> Adaptive {
+    fn policy(shape: &str, form: AdaptiveForm, threshold: Threshold) -> Adaptive {
         Adaptive::new(&shape.parse().unwrap(), form, threshold, Adaptive::BITS).unwrap()
     }
 
@@ -246,7 +246,7 @@ mod tests {
     fn the_printed_form_decides_for_workers_that_exist() {
         // The last thread of the last core has no counterpart below it.
         for (shape, workers) in [("8x2x4,-0", 63), ("2x1x2,-3", 3)] {
-            let mut printed = policy(shape, Form::Printed, Threshold::PAPER);
+            let mut printed = policy(shape, AdaptiveForm::Printed, Threshold::PAPER);
             let items: Vec<WorkItem> = (0..5000_u32)
                 .map(|i| WorkItem { digest: i.wrapping_mul(0x9E37_79B9), bytes: 700 })
                 .collect();
@@ -310,7 +310,7 @@ mod tests {
                     .collect();
                 let mut decisions = [Decision::Drop; 96];
                 let threshold = Threshold { permille: Some(permille), least_permille: 0 };
-                policy(text, Form::Printed, threshold).place(&batch, &load, &mut decisions);
+                policy(text, AdaptiveForm::Printed, threshold).place(&batch, &load, &mut decisions);
                 let mut overruled = zero.clone();
                 for (item, decision) in batch.iter().zip(decisions) {
                     let lengths = (&waiting[..], &overruled[..]);
@@ -380,7 +380,7 @@ mod tests {
                         bytes: 1 + draw(2000) as u32,
                     })
                     .collect();
-                for form in [Form::Corrected, Form::OrderSafe] {
+                for form in [AdaptiveForm::Corrected, AdaptiveForm::OrderSafe] {
                     let mut decisions = [Decision::Drop; 8];
                     policy(text, form, TENTH).place(&batch, &load, &mut decisions);
                     let mut waiting = waiting.clone();
@@ -405,7 +405,7 @@ mod tests {
     /// Returns the thread that the corrected form gives to an item of 700 bytes.
     fn policy_of(shape: &str, digest: u32, load: &LoadView<'_>) -> usize {
         let mut decision = [Decision::Drop];
-        policy(shape, Form::Corrected, TENTH).place(
+        policy(shape, AdaptiveForm::Corrected, TENTH).place(
             &[WorkItem { digest, bytes: 700 }],
             load,
             &mut decision,
@@ -431,7 +431,7 @@ mod tests {
                     busy: &[],
                 };
                 for (bytes, expected) in [(50, hashed), (51, 1 - hashed)] {
-                    for form in [Form::Corrected, Form::OrderSafe] {
+                    for form in [AdaptiveForm::Corrected, AdaptiveForm::OrderSafe] {
                         let mut decision = [Decision::Drop];
                         policy(shape, form, TENTH).place(
                             &[WorkItem { digest, bytes }],
@@ -459,9 +459,11 @@ mod tests {
         };
         // The mean of the items so far is a thousand bytes but for its rounding.
         let learnt = vec![WorkItem { digest: 9, bytes: 1000 }; 4096];
-        for (form, bytes, stays) in
-            [(Form::Corrected, 100, true), (Form::Corrected, 200, false), (Form::Printed, 100, false)]
-        {
+        for (form, bytes, stays) in [
+            (AdaptiveForm::Corrected, 100, true),
+            (AdaptiveForm::Corrected, 200, false),
+            (AdaptiveForm::Printed, 100, false),
+        ] {
             let mut adaptive = policy("2x1x1", form, Threshold::PAPER);
             adaptive.place(&learnt, &LoadView::idle(), &mut vec![Decision::Drop; 4096]);
             adaptive.load.refresh(&load);
@@ -474,7 +476,7 @@ mod tests {
     fn fitted_costs_divide_item_and_queue_by_the_capacity_of_a_node() {
         // Four threads below a node: the item counts a quarter there, as what waits does.
         let topology: Topology = "2x1x4".parse().unwrap();
-        let mut fitted = policy("2x1x4", Form::OrderSafe, TENTH).with_fitted_costs(&topology);
+        let mut fitted = policy("2x1x4", AdaptiveForm::OrderSafe, TENTH).with_fitted_costs(&topology);
         assert_eq!(fitted.name(), "adaptive-fitted");
         let item = |bytes| WorkItem { digest: 9, bytes };
         let hashed = fitted.child(0, item(1)).0;
@@ -530,8 +532,11 @@ mod tests {
             let items = [WorkItem { digest, bytes: 1 }; 3];
             // As much as the shortest queue is allowed: once both cores have an item, the hash
             // decides.
-            let mut printed =
-                policy("2x1x1", Form::Printed, Threshold { permille: Some(1000), least_permille: 0 });
+            let mut printed = policy(
+                "2x1x1",
+                AdaptiveForm::Printed,
+                Threshold { permille: Some(1000), least_permille: 0 },
+            );
             let (mut ours, mut hashed) = ([Decision::Drop; 3], [Decision::Drop; 3]);
             printed.place(&items, &LoadView::idle(), &mut ours);
             HrwTree::new(&topology).place(&items, &LoadView::idle(), &mut hashed);
@@ -542,7 +547,7 @@ mod tests {
     #[test]
     fn a_threshold_without_bound_leaves_the_decision_to_the_hash() {
         let free = Threshold { permille: None, least_permille: 0 };
-        for form in [Form::Corrected, Form::OrderSafe, Form::Printed] {
+        for form in [AdaptiveForm::Corrected, AdaptiveForm::OrderSafe, AdaptiveForm::Printed] {
             let mut adaptive = policy("2x2x2", form, free);
             let mut tree = HrwTree::new(&"2x2x2".parse().unwrap());
             let items: Vec<WorkItem> =
@@ -557,7 +562,7 @@ mod tests {
     #[test]
     fn any_threshold_takes_items_of_any_size() {
         for permille in [None, Some(0), Some(u32::MAX)] {
-            for form in [Form::Corrected, Form::OrderSafe, Form::Printed] {
+            for form in [AdaptiveForm::Corrected, AdaptiveForm::OrderSafe, AdaptiveForm::Printed] {
                 let mut adaptive = policy("2x2x2", form, Threshold { permille, least_permille: u32::MAX });
                 let items: Vec<WorkItem> = (0..64_u32)
                     .map(|i| WorkItem { digest: i.wrapping_mul(0x9E37_79B9), bytes: u32::MAX })
@@ -582,8 +587,8 @@ mod tests {
             used.dedup();
             used.len()
         };
-        assert_eq!(workers_used(Form::OrderSafe), 1);
-        assert_eq!(workers_used(Form::Corrected), 8);
-        assert!(workers_used(Form::Printed) > 1);
+        assert_eq!(workers_used(AdaptiveForm::OrderSafe), 1);
+        assert_eq!(workers_used(AdaptiveForm::Corrected), 8);
+        assert!(workers_used(AdaptiveForm::Printed) > 1);
     }
 }

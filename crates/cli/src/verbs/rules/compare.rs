@@ -2,7 +2,7 @@
 
 use flowloom::classifier::{Action, RuleId};
 use flowloom::rules::firewall::{CompareDefaults, LeftOut};
-use flowloom::rules::load::Form;
+use flowloom::rules::load::RuleFormat;
 use flowloom::rules::write;
 
 use super::line;
@@ -75,7 +75,7 @@ pub(super) fn minimise(arguments: &Minimise, common: &Common) -> Result<Status, 
 /// Compares two rule sets, and lists at most `top` differences.
 pub(super) fn diff(arguments: &Diff, common: &Common, top: usize) -> Result<Status, Failure> {
     let mut own = arguments.options.clone();
-    if rule_file::form_of(&own)? != Form::Kubernetes {
+    if rule_file::form_of(&own)? != RuleFormat::Kubernetes {
         // The address list is for the other file.
         own.file.addresses = None;
     }
@@ -89,7 +89,7 @@ pub(super) fn diff(arguments: &Diff, common: &Common, top: usize) -> Result<Stat
     if arguments.other_chain.is_none() && !rule_file::form_of(&options)?.has_chains() {
         (options.file.chain, options.table) = (None, None);
     }
-    if rule_file::form_of(&options)? != Form::Kubernetes && first.form == Form::Kubernetes {
+    if rule_file::form_of(&options)? != RuleFormat::Kubernetes && first.form == RuleFormat::Kubernetes {
         options.file.addresses = None;
     }
     let second = rule_file::read(&options)?;

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use super::super::ipset::{Sets, Side};
+use super::super::ipset::{SetSide, Sets};
 use super::super::{LoadError, LoadErrorKind, has_word, protocol, reject};
 use super::contents;
 use super::names;
@@ -641,12 +641,12 @@ impl<'a> Reader<'a> {
     fn match_set(&mut self, option: &'a Word, mut not: bool) -> Result<(), LoadError> {
         let name = self.negatable(option, &mut not, "the name of a set")?;
         let flags = self.argument(option, "src, dst, or a comma-separated list of these")?;
-        let sides: Option<Vec<Side>> = flags
+        let sides: Option<Vec<SetSide>> = flags
             .text
             .split(',')
             .map(|flag| match flag {
-                "src" => Some(Side::Source),
-                "dst" => Some(Side::Destination),
+                "src" => Some(SetSide::Source),
+                "dst" => Some(SetSide::Destination),
                 _ => None,
             })
             .collect();

@@ -154,7 +154,7 @@ pub fn load(text: &str, limits: LoadLimits) -> Result<Policy, LoadErrors> {
 
 fn policy(text: &str, mut read: Vec<Read>) -> Result<Policy, LoadErrors> {
     let too_many = |error: crate::rule_set::TooManyRules| {
-        LoadErrors::from(at(text, 0, LoadErrorKind::Form(alloc::format!("{error}"))))
+        LoadErrors::from(at(text, 0, LoadErrorKind::RuleFormat(alloc::format!("{error}"))))
     };
     if read.iter().all(|read| read.conditions.is_none() && read.skip.is_none()) {
         let located = read.into_iter().map(|read| Located { rule: read.rule, line: read.line });
@@ -288,7 +288,7 @@ fn parse_part<T: for<'de> Deserialize<'de>>(text: &str, start: usize, end: usize
         if message.starts_with("invalid type: map") && text[place..].starts_with("[rule]") {
             return at(text, place, LoadErrorKind::Expected("[[rule]], with two brackets, for each rule"));
         }
-        at(text, place, LoadErrorKind::Form(message.to_owned()))
+        at(text, place, LoadErrorKind::RuleFormat(message.to_owned()))
     })
 }
 
