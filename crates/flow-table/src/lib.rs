@@ -1,22 +1,34 @@
 //! Tables that map the key of a flow to its state.
 //!
 //! ```text
-//!  key, hash ──▶ index: signatures, a line per bucket ──▶ slot ──▶ state: key, time, value
-//!                (each table its own)                              (shared: ids, ageing, eviction)
+//!  key, hash ──▶ index: signatures by bucket ──▶ slot ──▶ key, time, value
+//!                each table its own                       ids, ageing, eviction: shared
 //! ```
 //!
 //! * [`FlowMap`] is the map to start with: it hashes, grows, and is used like `HashMap`.
 //! * [`FlowTable`] is the trait of all other tables, for callers that hash each packet once.
 //! * [`LineHash`] is the recommended table; as [`FlowIndex`] it gives ids and stores no values.
 //! * [`evict`] frees slots in a full table, according to the caller's policy.
-//! * [`Growing`] lets any table grow without moving a flow, and change its hash while in use.
+//! * [`Growing`] lets any table grow without moving a flow.
 //! * [`Indexed`] is the trait for writing a table: you provide the index, and this crate the rest.
 //! * `oracle` and `laws` are the model and the test suite of all implementations.
 //!
 //! # Examples
 //!
-//! Example: the connections of a NAT, with a custom key type, two timeouts, and eviction of flows
-//! that are not established.
+//! Packets by flow, in a map that hashes:
+//!
+//! ```
+//! use flowloom_flow_table::FlowMap;
+//! let mut packets: FlowMap<(u32, u16), u64> = FlowMap::new();
+//! for key in [(7, 443), (9, 53), (7, 443)] {
+//!     *packets.get_or_insert_with(key, || 0)? += 1;
+//! }
+//! assert_eq!(packets.get(&(7, 443)), Some(&2));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The connections of a NAT, whose caller hashes, with a key type of its own, two timeouts, and
+//! eviction of flows that are not established:
 //!
 //! ```
 //! use flowloom_flow_table::evict::UnestablishedFirst;
@@ -70,7 +82,7 @@
 //!
 //! Only [`FlowMap`] and the concurrent table compute hashes. No table reads a clock or panics on
 //! packet contents. After it is built, no table allocates, except these two and [`Growing`] when
-//! they grow or change their hash.
+//! they grow.
 //!
 //! # Features
 //!
