@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_can_be_read_once_it_is_flushed() {
+    fn flushed_packets_can_be_read() {
         #[derive(Clone, Default)]
         struct File(Rc<RefCell<Vec<u8>>>);
         impl Write for File {

@@ -211,7 +211,7 @@ fn each_datagram_stands_for_itself() {
 }
 
 #[test]
-fn what_is_neither_tcp_nor_udp_is_not_looked_at() {
+fn only_tcp_and_udp_are_inspected() {
     let flow = run(&plan(L7Options::default()), 132, &[data(true, 0, b"SIP/2.0 200 OK\r\n")]);
     assert_eq!((flow.state(), flow.inspected_packets()), (L7State::NoMatch, 0));
 }

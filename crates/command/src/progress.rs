@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_stands_where_the_bar_was_and_the_bar_below_it() {
+    fn message_replaces_the_bar_which_moves_below_it() {
         let terminal = Terminal::default();
         let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
         let bar = ProgressBar::with_draw_target(Some(10), target);

@@ -493,7 +493,7 @@ mod tests {
     // A sanitizer uses additional pages.
     #[cfg(all(feature = "std", target_os = "linux", target_arch = "x86_64", not(any(miri, sanitized))))]
     #[test]
-    fn what_was_prefaulted_is_all_there() {
+    fn prefaulted_arrays_are_resident() {
         const ARRAYS: u32 = 64;
         let mut words: Vec<_> =
             (0..ARRAYS).map(|_| LineArray::<u64>::try_new(40 * 512, HugePages::No).unwrap()).collect();

@@ -108,7 +108,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     #[test]
-    fn what_is_written_can_be_read_and_the_rest_is_as_it_was() {
+    fn written_groups_are_read_back_and_others_keep_their_values() {
         let mut groups = vec![[7; 3]; 5];
         let written = past_caches(&mut groups, |writer| {
             writer.push([1, 2, 3]);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_before_a_panic_is_there() {
+    fn groups_written_before_a_panic_remain() {
         let mut groups = [[0; 2]; 2];
         let writing = AssertUnwindSafe(|| {
             past_caches(&mut groups, |writer| (1..=3).for_each(|i| writer.push([i, i])));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_under_way_is_not_shown() {
+    fn debug_output_hides_the_data() {
         let shown = past_caches(&mut [[0; 2]; 2], |writer| {
             writer.push([77, 77]);
             std::format!("{writer:?}")

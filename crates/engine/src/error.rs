@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_caused_an_error_is_its_source() {
+    fn error_has_its_cause_as_source() {
         use std::error::Error as _;
 
         let table = StartError::Table("too large".into());

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_just_in_time_is_not_cut() {
+    fn packet_at_the_timeout_continues_the_flow() {
         let second = 1_000_000_000;
         let timeout = IdleTimeout::from_ns(second);
         for first in (0..100).map(|i| i * 123_456_789) {

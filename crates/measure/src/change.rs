@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_is_no_difference() {
+    fn overlapping_intervals_are_no_difference() {
         let noisy = [90, 100, 110, 120, 130, 95, 105, 115];
         let slower: Vec<u64> = noisy.iter().map(|ns| ns + 10).collect();
         let change = Change::between(&row("a", &noisy), &row("a", &slower));

@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_distances_has_its_names_too() {
+    fn measured_distances_have_names() {
         let mut report = report();
         report.distances = Some(Distances::from_round_trips(&[Some(60.0), Some(62.0), Some(61.0), None]));
         report.results[0].line_round_trip_ns = Some(61.0);

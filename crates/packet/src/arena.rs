@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_lie_in_a_block_has_no_bytes() {
+    fn packet_outside_its_block_has_no_bytes() {
         let block = [1, 2, 3];
         for (position, count, bytes) in [
             (0, 3, &[1, 2, 3][..]),

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_unknown() {
+    fn invalid_interface_name_is_unknown() {
         let long = "x".repeat(InterfaceName::BYTES_MAX + 1);
         assert_eq!([InterfaceName::new(""), InterfaceName::new(&long)], [InterfaceName::UNKNOWN; 2]);
         assert_eq!(InterfaceName::new(&long[1..]).as_str(), Some(&long[1..]));

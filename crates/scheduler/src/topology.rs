@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_by_kind() {
+    fn impossible_topology_is_refused_by_kind() {
         let error = |text: &str| text.parse::<Topology>().unwrap_err();
         assert_eq!(error("0"), SetupError::Workers { workers: 0 });
         assert_eq!(error("64x64"), SetupError::Workers { workers: 4096 });

@@ -105,14 +105,14 @@ impl Placement for Picky {
 }
 
 #[test]
-fn what_a_policy_drops_is_counted_as_dropped() {
+fn drops_by_a_policy_are_counted() {
     let workload = Model::Bursts.generate(3000, 1).unwrap().workload(Pace::Closed).unwrap();
     let report = push(&Machine::xeon("2".parse().unwrap()), &mut Picky(0), &workload).unwrap();
     assert_eq!((report.jobs, report.completed, report.dropped), (3000, 1000, 2000));
 }
 
 #[test]
-fn what_a_machine_cannot_be_is_refused() {
+fn impossible_machine_is_refused() {
     let workload = Model::Bursts.generate(1000, 1).unwrap().workload(Pace::Closed).unwrap();
     let sound = Machine::xeon("2".parse().unwrap());
     let mut policy = DirectHash::new(sound.topology.workers());

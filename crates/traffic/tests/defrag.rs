@@ -158,7 +158,7 @@ fn datagrams_one_after_the_other_are_in_blocks_of_their_own() {
 }
 
 #[test]
-fn what_cannot_be_is_malformed() {
+fn impossible_fragment_is_malformed() {
     let cut = query(7, 64);
     let (first, rest) = (cut.fragment(0..16), cut.fragment(16..64));
     for (hostile, why) in [
@@ -192,7 +192,7 @@ fn what_cannot_be_is_malformed() {
 }
 
 #[test]
-fn what_was_not_captured_is_not_joined() {
+fn truncated_fragment_is_not_joined() {
     let cut = query(7, 64);
     let mut frames = cut.cut_at(&[4]);
     frames[0].truncate(50);
@@ -318,7 +318,7 @@ fn cut_datagram() -> impl Strategy<Value = (Datagram, Vec<usize>, Vec<u8>)> {
 
 proptest! {
     #[test]
-    fn whatever_was_cut_and_shuffled_is_whole_again(
+    fn shuffled_fragments_are_joined(
         datagrams in prop::collection::vec(cut_datagram(), 1..24),
         batch_packets in 1..33_usize,
     ) {

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_manifest_lacks_is_named() {
+    fn missing_fields_of_a_manifest_are_named() {
         let manifest = "description = 'd'\nlicense = 'MIT'\nreadme = 'README.md'\nrust-version = '1'\n\
                         documentation = 'x'\ncategories = ['a']\nkeywords = []\n[metadata.docs.rs]\n";
         assert_eq!(of_manifest(&manifest.parse().unwrap()), ["keywords"]);

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_come_then_is_invalid() {
+    fn unexpected_segment_is_invalid() {
         use Outcome::{Belongs, Ends, Invalid};
         assert_eq!(walk(&[(SYN | ACK, false)]), [Invalid]);
         assert_eq!(walk(&[(ACK, false), (ACK, true)]), [Belongs; 2], "picked up");

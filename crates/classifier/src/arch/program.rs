@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn what_points_outside_or_forward_is_no_program() {
+    fn program_with_a_bad_pointer_is_refused() {
         let leaf = leaf_word(0, 2);
         let node = node_word(1, 0, 4, 0, 0);
         let good = program(&[leaf], node).unwrap();

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_slows_or_spreads_is_told_by_degrees() {
+    fn load_and_noise_are_rated_in_three_degrees() {
         assert_eq!(
             [0.3, 1.0, 1.9].map(|load1| load(Some(load1), 2).state),
             [Rating::Ok, Rating::Fair, Rating::Bad]

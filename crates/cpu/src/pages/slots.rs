@@ -583,7 +583,7 @@ mod tests {
 
     #[cfg(feature = "std")]
     #[test]
-    fn what_an_occupied_cell_held_is_forgotten_and_never_dropped() {
+    fn overwritten_cell_is_not_dropped() {
         let (first, second) = (core::cell::Cell::new(0), core::cell::Cell::new(0));
         let mut slots = SlotArray::try_new(1, HugePages::No).unwrap();
         assert!(slots.occupy(0, Generation::FIRST, |_| 0, Ending(&first)).is_ok());

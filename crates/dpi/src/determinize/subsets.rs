@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_better_is_not_looked_for() {
+    fn states_that_cannot_lead_to_a_better_match_are_dropped() {
         let better_first = make(&["^a", "^ab{50}"], SHAPE).unwrap();
         // The start, the match, and the dead state.
         assert_eq!(better_first.states(), 3);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_before_makes_two_states_only_where_it_is_asked_for() {
+    fn lookbehind_splits_states_only_where_a_pattern_needs_it() {
         let states = |regex: &str| make(&[regex], SHAPE).unwrap().states();
         // The assertion matches one byte later, or it requires the end, or a beginning that has
         // passed.
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_step_takes_meanwhile_is_bounded() {
+    fn memory_of_one_step_is_bounded() {
         // Each of thirteen letters leads to a hundred nodes: 5200 bytes, of which 404 are kept.
         let list = ["^[acegikmoqsuwy]1"; 100];
         assert_eq!(make(&list, Shape { bytes_max: 4000, ..SHAPE }).unwrap_err(), TooLarge);

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_is_nothing() {
+    fn number_out_of_range_is_refused() {
         let read = |numbers: &[usize]| {
             let mut out = Writer::default();
             for &number in numbers {

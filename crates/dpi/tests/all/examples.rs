@@ -173,7 +173,7 @@ fn each_example_has_its_label() {
 }
 
 #[test]
-fn what_resembles_another_protocol_is_told_by_its_port_and_length() {
+fn port_and_length_decide_between_similar_protocols() {
     let scanner = Scanner::new(&builtin()).unwrap();
     let label = |bytes: &[u8], port| {
         let origin = Origin::UNKNOWN.between([port, 50_000]);

@@ -412,7 +412,7 @@ fn no_step_less_than_it_takes_will_do() {
 }
 
 #[test]
-fn what_is_built_in_vain_takes_steps_as_well() {
+fn failed_builds_count_as_steps() {
     // Each one fits alone; how many fit together is determined by trying.
     let patterns = vec![Pattern::new("slow", "^(a?){90}a{90}"); 64];
     let build = |steps_max| {

@@ -191,7 +191,7 @@ fn a_syn_that_comes_again_before_any_data_forgets_what_is_held() {
 }
 
 #[test]
-fn what_is_next_can_be_asked() {
+fn next_sequence_number_is_known() {
     let segment = |sequence, syn| Segment { sequence, syn, payload: b"ab" };
     let mut order = Sequencer::default();
     assert_eq!(order.next_sequence(), None);

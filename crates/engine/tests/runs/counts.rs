@@ -274,7 +274,7 @@ impl PacketSource for Halting<'_> {
 }
 
 #[test]
-fn what_was_taken_in_is_processed_while_the_source_has_nothing() {
+fn packets_are_processed_while_the_source_is_silent() {
     for (mode, name) in [
         (Layout::Inline, "dh"),
         (Layout::Pipeline { workers: 2 }, "dh"),

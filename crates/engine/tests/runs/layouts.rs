@@ -523,7 +523,7 @@ fn times_that_go_back_are_clamped_and_counted() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_anything_starts() {
+fn impossible_configuration_is_refused_before_the_start() {
     let start = |config: EngineConfig| {
         let mut source = Memory::new(mix(100, 10));
         let asked = Arc::clone(&source.asked);

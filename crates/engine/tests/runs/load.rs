@@ -102,7 +102,7 @@ fn a_full_pool_is_counted() {
 }
 
 #[test]
-fn what_is_dropped_at_full_rings_is_some_workers_or_the_pools() {
+fn each_drop_at_a_full_ring_counts_for_a_worker_or_the_pool() {
     for scheme in Scheme::ALL {
         let mode = Layout::Pipeline { workers: 3 };
         let when_full = WhenFull::Drop;
@@ -228,7 +228,7 @@ impl Placement for Third {
 }
 
 #[test]
-fn what_a_policy_drops_is_no_workers() {
+fn drop_by_a_policy_counts_for_no_worker() {
     for when_full in [WhenFull::Block, WhenFull::Drop] {
         let config = EngineConfig { when_full, ring_slots: 64, ..config(Layout::Pipeline { workers: 2 }) };
         let (mut source, control) = (Memory::new(mix(2_000, 100)), Control::default());

@@ -241,7 +241,7 @@ fn a_policy_made_for_another_number_of_workers_is_refused() {
 }
 
 #[test]
-fn what_is_dropped_on_the_way_is_not_waited_for() {
+fn reordering_does_not_wait_for_dropped_packets() {
     let source = Memory::new(mix(4_000, 120));
     for name in ["dh", "flowpin", "rr", "lfb"] {
         let config = EngineConfig {

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_drawn_is_said() {
+    fn impossible_hash_is_an_error() {
         assert_eq!(H3::draw(&mut 1, 33, 1), Err(H3Error::TooManyBits { bits: 33 }));
         assert_eq!(H3::draw(&mut 1, 1, 0), Err(H3Error::TooFewKeyBits { key_bits: 0, needed: 1 }));
         assert!(

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_processor_lacks_is_not_offered() {
+    fn missing_instruction_sets_have_no_backend() {
         for isa in Isa::ALL {
             assert_eq!(Backend::new(isa).is_some(), isa.is_available(), "{isa}");
         }

@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_built_is_refused_with_numbers() {
+    fn impossible_table_is_refused_with_its_numbers() {
         let build = |config: DHashConfig| DHash::<u64, ()>::try_new(&config).err();
         let base = DHashConfig::for_flows(1000);
         assert_eq!(build(DHashConfig::for_flows(0)), Some(BuildError::NoCapacity));

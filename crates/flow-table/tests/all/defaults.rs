@@ -139,7 +139,7 @@ fn perform(answer: Answer) {
 }
 
 #[test]
-fn what_a_table_need_not_write_keeps_the_laws() {
+fn provided_methods_keep_the_laws() {
     perform(Answer::Right);
 }
 

@@ -112,7 +112,7 @@ fn a_table_built_for_many_flows_becomes_small() {
 }
 
 #[test]
-fn where_there_is_no_memory_for_a_large_part_a_smaller_one_opens() {
+fn smaller_segment_opens_if_memory_is_short() {
     let build = |flows| LineHash::<u64, ()>::try_new(&LineHashConfig::for_flows(flows));
     let one = build(1000).unwrap().memory().total_bytes();
     for (times, least) in [(2, 1000), (3, 2000), (4, 3000), (6, 5000)] {

@@ -352,7 +352,7 @@ fn a_full_table_refuses_and_counts_it() {
 }
 
 #[test]
-fn what_cannot_be_built_is_refused_with_numbers() {
+fn impossible_table_is_refused_with_its_numbers() {
     let build = |config: LineHashConfig| LineHash::<u64, ()>::try_new(&config).err();
     assert_eq!(build(LineHashConfig::for_flows(0)), Some(BuildError::NoCapacity));
     let few = LineHashConfig { lines: Some(1), pool: Some(2), ..LineHashConfig::for_flows(1000) };

@@ -399,7 +399,7 @@ fn lists_are_as_long_as_their_buckets_make_them() {
 }
 
 #[test]
-fn what_a_segment_counted_is_kept_when_it_is_given_back() {
+fn counters_outlive_their_segment() {
     let limits = GrowthLimits { first_flows: 8, flows_max: 4000, memory_max_bytes: u64::MAX };
     let build = |flows| {
         let roomy = DHashConfig {
@@ -464,7 +464,7 @@ fn a_flow_that_the_policy_keeps_is_never_evicted() {
 }
 
 #[test]
-fn where_lists_have_no_states_of_their_own_any_flow_may_be_evicted() {
+fn any_flow_may_be_evicted_if_lists_share_states() {
     fn check(name: &str, table: &mut impl FlowTable<u64, u64>) {
         // At most eight flows in sixteen places, which is fewer than the window.
         for key in 0..8 {

@@ -107,7 +107,7 @@ fn keys_may_have_no_bytes_or_many() {
 }
 
 #[test]
-fn what_cannot_be_counted_in_bytes_is_beyond_any_limit() {
+fn size_that_overflows_exceeds_any_limit() {
     struct Vast {
         _bytes: [u8; 1 << if usize::BITS < 64 { 30 } else { 40 }],
     }

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_added_says_why() {
+    fn refused_encapsulation_has_a_reason() {
         let mut custom = CustomEncapsulations::new();
         let text = |result: Result<(), CustomError>| result.unwrap_err().to_string();
         assert!(text(custom.add_tag_type(1500)).contains("0x05dc: below 0x0600"));

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_has_a_number_and_perhaps_a_name() {
+    fn unknown_protocol_has_its_number_and_any_name() {
         let unknown = |packet: &[u8]| names(packet, false).2.map(|unknown| unknown.to_string());
         let is = |text: &str| Some(text.to_owned());
         assert_eq!(unknown(&ethernet(0x0806, &[0; 28])), is("Ethertype 0x0806 (ARP)"));

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_usual_takes_the_shortcut() {
+    fn usual_packet_takes_the_fast_path() {
         for (protocol, segment) in [(TCP, on(&tcp(), b"data")), (UDP, udp(1000, 53, &[7; 40]))] {
             for frame in frames(protocol, &segment) {
                 let headers = ethernet(&frame);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_usual_is_left_to_the_layers() {
+    fn unusual_packet_is_left_to_the_layers() {
         let mut short = tcp();
         short[12] = 0x40;
         let sctp = [1; 40];

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_no_readable_packet_has_its_reason() {
+    fn unreadable_frame_has_a_reason() {
         assert_eq!(read(&frame([0x08, 0x41], &[])), Err(DropReason::Encrypted));
         assert_eq!(read(&frame([0x80, 0], &[])), Err(DropReason::NotIp), "a beacon");
         assert_eq!(read(&frame([0x48, 1], &[])), Err(DropReason::NotIp), "no data");

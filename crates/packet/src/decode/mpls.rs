@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_under_the_bottom_label_says_what_it_is() {
+    fn first_nibble_below_the_bottom_label_decides() {
         let read = |labels, under: &[u8]| ports(plain(LinkType::ETHERNET, &stacked(labels, under)));
         assert_eq!(read(1, &query()), QUERY);
         assert_eq!(read(LABELS_MAX, &query()), QUERY);

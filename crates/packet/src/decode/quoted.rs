@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_quotes_nothing_keeps_its_key() {
+    fn message_without_a_quote_keeps_its_key() {
         let udp = frames::ipv4(17, &frames::udp(1000, 53, b"ask?"));
         let echo = frames::ipv4(1, &[&[8, 0, 0, 0, 0, 7, 0, 1], &udp[..]].concat());
         let cut = frames::ipv4(1, &[&[3, 3, 0, 0, 0, 0, 0, 0], &udp[..9]].concat());

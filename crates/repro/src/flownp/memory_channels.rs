@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_not_waited_for_but_takes_the_channel() {
+    fn writes_occupy_the_channel_without_a_wait() {
         let writes = vec![vec![Command::ReadSram(8), Command::WriteSram(8)]; 20_000];
         assert_eq!(alone_ps(&writes[0]), alone_ps(&entry_reads(1)[0]));
         let limit = 1e12 / (16 * LONG_WORD_PS) as f64;

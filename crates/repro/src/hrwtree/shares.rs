@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_noise_does_not_grow_with_the_flows() {
+    fn imbalance_beyond_noise_does_not_depend_on_the_flows() {
         for flows in [10_000_000, 1_000_000_000] {
             let counts = (0..64_u64)
                 .map(|thread| flows / 64 * (if thread % 2 == 0 { 99 } else { 101 }) / 100)

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn written_rules_are_read_back() {
         let text = "@10.0.0.0/8\t1.2.3.4/32\t0 : 65535\t80 : 80\t0x06/0xFF\t0x0000/0x0200\t\n";
         let rules = parse(text, LoadLimits::default()).unwrap();
         assert_eq!(write(&rules), text);

@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn every_wrong_line_is_said() {
+    fn every_wrong_line_is_reported() {
         let text = "create a hash:net\nadd a 10.0.0.0/40\nadd b 1.2.3.4\nflush a\ncreate c hash:what\n";
         let errors = parse(text, LoadLimits::default()).unwrap_err();
         let places: Vec<(usize, usize)> = errors.errors.iter().map(|e| (e.line, e.column)).collect();

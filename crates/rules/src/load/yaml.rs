@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_yaml_or_too_much_is_an_error() {
+    fn invalid_or_too_large_yaml_is_an_error() {
         let error = |text: &str| parse(text).unwrap_err().to_string();
         assert!(error("a: [1\nb: 2").contains("no YAML"), "{}", error("a: [1\nb: 2"));
         assert!(error("a: 1\na: 2").starts_with("2:1: duplicate key 'a'"), "{}", error("a: 1\na: 2"));

@@ -317,7 +317,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn what_is_written_and_read_again_decides_alike(chains in chains()) {
+    fn written_policy_decides_as_the_original(chains in chains()) {
         use flowloom_rules::load::{LoadLimits, iptables, nft, toml};
         use flowloom_rules::write;
         let policy = policy_of(&chains);

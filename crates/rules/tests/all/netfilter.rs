@@ -247,7 +247,7 @@ fn protocols_are_those_of_their_headers() {
 }
 
 #[test]
-fn what_a_rule_writes_is_what_later_rules_see() {
+fn later_rules_see_written_fields() {
     let with = |dscp: u8, port: u16| {
         let mut packet = to_port(port, TCP);
         (packet.dscp, packet.ttl, packet.ecn) = (Some(dscp), Some(64), Some(0));
@@ -315,7 +315,7 @@ fn what_a_rule_writes_is_what_later_rules_see() {
 }
 
 #[test]
-fn what_an_earlier_base_chain_writes_is_seen_or_unknown() {
+fn writes_of_an_earlier_base_chain_are_seen_or_unknown() {
     let text = |hook: &str, first: &str, second: &str| {
         format!(
             "table inet f {{\n chain a {{\n type filter hook {hook} priority -10; policy accept;\n{first}\n }}\n\
@@ -546,7 +546,7 @@ fn marks_that_many_rules_write_for_different_protocols_are_known() {
 }
 
 #[test]
-fn what_takes_several_lines_in_another_form_decides_alike() {
+fn rule_that_becomes_several_lines_decides_alike() {
     let same = |one: &Policy, other: &Policy, text: &str| {
         let compared = one.compare(other, CompareDefaults::default(), 1 << 22, 4);
         assert_eq!(compared.are_equivalent(), Some(true), "{text}");

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_below_a_large_node_is_the_mean_of_its_workers() {
+    fn load_of_a_large_node_is_the_mean_of_its_workers() {
         // Nodes of 512 and of 24 workers, and workers of a hundred times the ordinary capacity.
         for shape in
             ["2x512", "2x24", "2x8,0=10000,1=10000,2=10000,3=10000,4=10000,5=10000,6=10000,7=10000"]

@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_one_pipeline_a_flow_that_is_alone_is_no_elephant() {
+    fn single_flow_in_one_pipeline_is_no_elephant() {
         let mut policy = FlowPull::new(&"1x2".parse().unwrap(), 8).unwrap();
         let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 1000 };
         for token in 0..100 {

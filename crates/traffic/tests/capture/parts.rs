@@ -365,7 +365,7 @@ fn several_files_are_cut_inside_and_between() {
 }
 
 #[test]
-fn what_has_no_parts_says_why() {
+fn indivisible_input_has_a_reason() {
     let directory = tempfile::tempdir().unwrap();
     let plain = Input::Path(write_file(directory.path(), "a.pcap", &pcap(100)));
     let packed = Input::Path(write_file(directory.path(), "a.pcap.gz", &gzip(&pcap(100))));

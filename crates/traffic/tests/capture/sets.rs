@@ -163,7 +163,7 @@ fn standard_input_is_read_once() {
 
 #[cfg(unix)]
 #[test]
-fn what_is_no_file_is_read_once() {
+fn device_is_read_once() {
     let input = [Input::Path(PathBuf::from("/dev/null"))];
     assert!(CaptureSet::open(&input, SetOptions::default()).is_ok());
     let error = CaptureSet::open(&input, SetOptions { passes: 2, ..SetOptions::default() }).unwrap_err();

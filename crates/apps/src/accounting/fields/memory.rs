@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_flows_give_back_can_be_taken_again() {
+    fn memory_that_flows_return_is_reused() {
         let memory = FieldMemory::new(1 << 20);
         let store = memory.store();
         for nth in 0..10_000 {

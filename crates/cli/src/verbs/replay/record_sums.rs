@@ -253,7 +253,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hosts_lack_at_most_what_is_said(
+        fn hosts_lack_at_most_the_stated_bytes(
             added in prop::collection::vec((0..60_u32, 0..1000_u64), 0..400),
             least in 1..20_usize,
         ) {

@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_shown_or_not_told_apart_is_summed_up() {
+    fn groups_that_are_not_shown_are_summed_up() {
         for (by, groups_max, count) in
             [(GroupBy::Conversation, 100, 2), (GroupBy::Conversation, 3, 2), (GroupBy::Port, 2, 1)]
         {

@@ -53,7 +53,7 @@ fn numbered_lists_and_those_of_an_asa_are_read() {
 }
 
 #[test]
-fn every_wrong_entry_is_said_with_its_place() {
+fn every_wrong_entry_is_reported_with_its_place() {
     let text = "ip access-list extended A\n permit tcp any any eq nosuch\n permit xyz any any\n allow ip any any\n\
                 \x20permit icmp any any eq 5\n permit tcp any\n permit tcp any any strange\n";
     let errors = load(text, None, LoadLimits::default()).unwrap_err();

@@ -67,7 +67,7 @@ fn chains_are_walked_as_the_kernel_walks_them() {
 }
 
 #[test]
-fn what_is_behind_a_goto_is_not_asked() {
+fn rules_behind_a_goto_are_not_reached() {
     let text = "*filter\n:INPUT DROP [0:0]\n:a - [0:0]\n:b - [0:0]\n-A INPUT -j a\n-A INPUT -p tcp --dport 80 -j ACCEPT\n\
                 -A a -p tcp -g b\n-A a -j ACCEPT\n-A b -p tcp --dport 22 -j ACCEPT\nCOMMIT\n";
     let policy = load(text, &Options::default()).unwrap();
@@ -142,7 +142,7 @@ fn rules_that_decide_nothing_are_passed_over_and_listed() {
 }
 
 #[test]
-fn what_no_packet_shows_may_match() {
+fn unknowable_test_may_match() {
     let policy =
         of_rule("-p tcp -m tcp --dport 22 -m limit --limit 3/min --limit-burst 5 -j ACCEPT").unwrap();
     let packet = tcp([1; 4], 22);
@@ -269,7 +269,7 @@ fn a_table_that_does_not_end_is_an_error() {
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error_with_its_place() {
+fn unreadable_option_is_an_error_with_its_place() {
     for (text, column) in [
         ("-p tcp -j mychain", 20),
         ("-s 10.0.0.0/40 -j DROP", 13),

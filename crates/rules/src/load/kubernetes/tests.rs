@@ -109,7 +109,7 @@ fn named_ports_are_those_of_the_receiver() {
 }
 
 #[test]
-fn what_fits_no_pod_is_noted_and_what_is_not_known_is_an_error() {
+fn policy_without_a_pod_is_noted_and_unknown_field_is_an_error() {
     let text = policy("podSelector: {matchLabels: {app: none}}") + "kind: Service\n";
     let notes: Vec<String> =
         read(&text, "cluster").unwrap().notes().iter().map(|n| n.text.clone()).collect();

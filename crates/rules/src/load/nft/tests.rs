@@ -156,7 +156,7 @@ fn the_json_form_says_the_same() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_with_its_place() {
+fn unreadable_statement_is_named_with_its_place() {
     for (rule, part) in [
         ("tcp dport 70000 accept", "not a value of this field"),
         ("tcp dport { 22, nosuch } accept", "'nosuch'"),
@@ -195,7 +195,7 @@ fn entries(policy: &Policy) -> Vec<String> {
 }
 
 #[test]
-fn what_no_packet_shows_may_match_and_keeps_its_verdict() {
+fn unknowable_test_may_match_and_keeps_its_verdict() {
     for (rule, expected) in [
         ("tcp option sack-perm exists accept", &["accept all any > any [tcp option sack-perm]"][..]),
         ("tcp option maxseg size 1-500 drop", &["deny all any > any [tcp option maxseg size]"]),

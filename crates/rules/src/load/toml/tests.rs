@@ -65,7 +65,7 @@ fn an_empty_line_is_not_shown() {
 }
 
 #[test]
-fn what_is_wrong_has_its_place() {
+fn wrong_value_has_its_place() {
     for (text, column, part) in [
         ("source = '10.0.0.0/33'", 10, "above 32"),
         ("source = 'ten'", 10, "a prefix such as"),

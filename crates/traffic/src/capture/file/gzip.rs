@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_member_nor_zeros_is_damage() {
+    fn bytes_behind_a_gzip_member_are_damage() {
         for rest in
             [&b"garbage, and more"[..], b"\0\0\0garbage", &[&[0; 512], &packed(b"two")[..]].concat()]
         {

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_before_a_pipe_without_a_header_is_not_held_back() {
+    fn packets_are_not_held_back_by_a_pipe_without_a_header() {
         let pipes = Pipes(tempfile::tempdir().unwrap());
         for (name, bytes) in forms() {
             let file = pipes.0.path().join(format!("file.{name}"));

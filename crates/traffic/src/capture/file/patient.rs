@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_so() {
+    fn unreadable_file_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let file = File::open(folder.path()).unwrap();
         let error = Patient::new(file, GiveUp::default()).read(&mut [0; 16]).unwrap_err();

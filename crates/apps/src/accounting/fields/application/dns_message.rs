@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_is_no_message() {
+    fn truncated_message_is_not_read() {
         let whole = with(0x8183, b"\x01a\0");
         assert_eq!(read(&whole).unwrap().response_code, Some(3));
         for end in 0..whole.len() {

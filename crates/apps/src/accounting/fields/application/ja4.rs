@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_has_zeros() {
+    fn absent_parts_of_ja4_are_zeros() {
         assert_eq!(ja4(&Ja4Input::default()), "t00i000000_000000000000_000000000000");
         let many = Ja4Input { ciphers: (0..200).collect(), version: 0x0300, ..Ja4Input::default() };
         assert!(ja4(&many).starts_with("ts3i990000_"));
