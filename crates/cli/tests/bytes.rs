@@ -84,3 +84,44 @@ pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     writer.write_all(bytes).unwrap();
     writer.finish().unwrap()
 }
+
+/// A classic capture of frames, one per second from second 1000 on.
+pub(crate) fn capture(link: u32, frames: &[Vec<u8>]) -> Vec<u8> {
+    let mut file = pcap_header(link);
+    for (second, frame) in (1000..).zip(frames) {
+        let length = u32::try_from(frame.len()).unwrap();
+        file.extend(pcap_record(second, length, length, frame));
+    }
+    file
+}
+
+/// An IPv4 packet between the hosts 10.0.0.x.
+pub(crate) fn ipv4(protocol: u8, fragment: u16, from: u8, to: [u8; 4], payload: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(20 + payload.len()).unwrap();
+    let mut packet = vec![0x45, 0];
+    packet.extend([length, u16::from(from), fragment].map(u16::to_be_bytes).concat());
+    packet.extend([64, protocol, 0, 0, 10, 0, 0, from]);
+    packet.extend(to);
+    packet.extend(payload);
+    packet
+}
+
+/// An Ethernet frame with an IPv4 packet.
+pub(crate) fn ethernet(packet: &[u8]) -> Vec<u8> {
+    [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0][..], packet].concat()
+}
+
+/// A TCP segment.
+pub(crate) fn tcp(ports: [u16; 2], numbers: [u32; 2], flags: u8, payload: &[u8]) -> Vec<u8> {
+    let mut segment = ports.map(u16::to_be_bytes).concat();
+    segment.extend(numbers.map(u32::to_be_bytes).concat());
+    segment.extend([0x50, flags, 255, 255, 0, 0, 0, 0]);
+    segment.extend(payload);
+    segment
+}
+
+/// A UDP datagram.
+pub(crate) fn udp(ports: [u16; 2], payload: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(8 + payload.len()).unwrap();
+    [&[ports[0], ports[1], length, 0].map(u16::to_be_bytes).concat()[..], payload].concat()
+}

@@ -13,6 +13,7 @@ mod errors;
 mod extract;
 mod fields;
 mod firewall;
+mod fixtures;
 #[cfg(feature = "arrow")]
 mod fragments;
 mod generate;
@@ -38,5 +39,6 @@ mod standard_output;
 mod support;
 mod tcb_cache;
 mod top;
+mod transcripts;
 mod truncation;
 mod wireshark;
