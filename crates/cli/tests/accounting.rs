@@ -85,30 +85,6 @@ fn closed_connections_end_by_a_timeout_of_their_own_in_every_layout() {
         digests.push((document["digest"].clone(), number(&document, "flows")));
     }
     assert!(digests.windows(2).all(|pair| pair[0] == pair[1]), "{digests:?}");
-    flowloom(["replay", &trace, "--closed-timeout", "1"])
-        .ends(2)
-        .says(&["--closed-timeout", "--app accounting"]);
-    let part = folder.path("t.part");
-    flowloom(["replay", &trace, "--app", "accounting", "--closed-timeout", "1", "--save-part", &part])
-        .ends(2)
-        .says(&["--closed-timeout", "two parts"]);
-}
-
-#[test]
-fn without_timeouts_a_flow_is_one_record_that_the_input_ends() {
-    let folder = Folder::new();
-    let trace = folder.write("t.pcap", &crate::bytes::pcap(20));
-    let flows = folder.path("flows.csv");
-    let document = replay(&[&trace, "--app", "accounting", "--flows", &flows]);
-    let text = std::fs::read_to_string(&flows).unwrap();
-    assert_eq!(number(&document, "flows"), 20);
-    assert_eq!(
-        text.lines().next().unwrap(),
-        "source,destination,source_port,destination_port,protocol,protocol_name,start,end,packets,bytes,\
-         ip_bytes,reverse_packets,reverse_bytes,reverse_ip_bytes,tcp_flags,reverse_tcp_flags,icmp_type,\
-         icmp_code,vlan,customer_vlan,direction,end_reason,times_back"
-    );
-    assert!(text.lines().skip(1).all(|line| line.ends_with(",end,0")), "{text}");
 }
 
 #[test]

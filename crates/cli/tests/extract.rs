@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::bytes::{pcap_header, pcap_record};
-use crate::support::{Folder, flowloom, flowloom_fed, number, replay};
+use crate::support::{Folder, flowloom, number, replay};
 
 fn extract(arguments: &[&str]) -> Value {
     let outcome = flowloom([&["extract", "--format", "json"], arguments].concat()).ends(0);
@@ -105,8 +104,6 @@ fn with_a_timeout_only_the_packets_of_records_that_match_are_written() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &["--flows", "30", "--packets", "3000", "--rate", "1k"]);
     let out = folder.path("out.pcapng");
-    let options = ["--timeout", "0.2", "--where", "packets + 0 > 1"];
-    flowloom([&["extract", &trace, "-o", &out][..], &options].concat()).ends(2).says(&["column 9"]);
     let document = extract(&[&trace, "-o", &out, "--timeout", "0.2", "--where", "packets >= 2"]);
     let expected = records(&folder, &trace, &["--timeout", "0.2", "--where", "packets >= 2"]);
     assert_eq!(number(&document, "records"), expected.len() as u64);
@@ -138,89 +135,4 @@ fn an_index_finds_the_same_packets_and_reads_less() {
     }
     let none = extract(&[&trace, "-o", &found, "--flow", "tcp 1.2.3.4:5 6.7.8.9:10", "--index", &index]);
     assert_eq!((number(&none, "packets"), number(&none["index"], "parts_read")), (0, 0));
-}
-
-#[test]
-fn an_index_of_another_capture_or_of_other_options_is_refused() {
-    let folder = Folder::new();
-    let trace = folder.trace("t.pcap", &[]);
-    let other = folder.trace("o.pcap", &["--flows", "300", "--packets", "5000", "--seed", "9"]);
-    let (index, out) = (folder.path("t.idx"), folder.path("o.pcapng"));
-    flowloom(["extract", &trace, "--index", &index, "--make-index"]).ends(0);
-    let flow = ["-o", &out, "--flow", "tcp 1.2.3.4:5 6.7.8.9:10", "--index", &index];
-    let refused = |status: i32, arguments: &[&str], parts: &[&str]| {
-        flowloom([&["extract"][..], arguments].concat()).ends(status).says(parts);
-    };
-    refused(3, &[&[&*other], &flow[..]].concat(), &["does not belong to the capture", "--make-index"]);
-    refused(
-        3,
-        &[&[&*trace, "--decap"], &flow[..]].concat(),
-        &["other decoding options: none, now --decap"],
-    );
-    refused(2, &[&[&*trace, "--where", "bytes > 1"], &flow[..]].concat(), &["--where needs every packet"]);
-    refused(2, &[&trace, "-o", &out, "--index", &index], &["--flow", "--make-index"]);
-    refused(2, &[&trace, "-o", &out, "--index", &index, "--make-index"], &["--output", "--flow"]);
-    let flow_only = ["--flow", flow[3], "--index", &index, "--make-index"];
-    refused(2, &[&[&*trace], &flow_only[..]].concat(), &["--flow", "--output"]);
-    refused(2, &[&[&*trace, &*other], &flow[..]].concat(), &["--index is for one capture"]);
-    refused(2, &[&trace, "--make-index", "--index", &trace], &["is the input of this run"]);
-    let damaged = std::fs::read(&index).unwrap();
-    std::fs::write(&index, &damaged[..damaged.len() - 1]).unwrap();
-    refused(3, &[&[&*trace], &flow[..]].concat(), &["cannot use the index", "truncated or damaged"]);
-    std::fs::write(&index, b"not one").unwrap();
-    refused(3, &[&[&*trace], &flow[..]].concat(), &["it is not a flowloom index"]);
-    flowloom(["extract", &trace, "--index", &index, "--make-index"]).ends(0);
-    let changed = std::fs::read(&trace).unwrap();
-    std::fs::write(&trace, changed).unwrap();
-    refused(3, &[&[&*trace], &flow[..]].concat(), &["was changed after the index was made"]);
-}
-
-#[test]
-fn what_cannot_be_extracted_is_refused() {
-    let folder = Folder::new();
-    let trace = folder.trace("t.pcap", &[]);
-    let out = folder.path("out.pcapng");
-    flowloom(["extract", &trace, "-o", &out]).ends(2).says(&["--where, --flow or --filter"]);
-    flowloom(["extract", &trace, "-o", &trace, "--where", "bytes > 1"])
-        .ends(2)
-        .says(&["would overwrite an input"]);
-    flowloom(["extract", &trace, "-o", "-", "--where", "bytes > 1"])
-        .ends(2)
-        .says(&["--output needs a file"]);
-    flowloom(["extract", &trace, "-o", &out, "--flow", "tcp 1"]).ends(2).says(&["is not a flow"]);
-    flowloom(["extract", &trace, "-o", &out, "--filter", "tcp", "--rules", "r"]).ends(2).says(&["--where"]);
-    flowloom(["extract", &trace, "-o", &out, "--where", "bytes > 1", "--flows-max", "3"])
-        .ends(2)
-        .says(&["more than 3 flows match", "--flows-max"]);
-    assert!(!std::path::Path::new(&out).exists(), "a run that is refused writes nothing");
-    let bytes = std::fs::read(&trace).unwrap();
-    flowloom_fed(["extract", "-", "-o", &out, "--where", "bytes > 1"], &bytes)
-        .ends(2)
-        .says(&["reads the input twice"]);
-}
-
-#[test]
-fn an_icmp_error_is_extracted_with_the_flow_whose_state_rules_ask_for() {
-    let ip = |protocol: u8, from: u8, to: u8, payload: &[u8]| {
-        let length = u8::try_from(20 + payload.len()).unwrap();
-        let header = [69, 0, 0, length, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, from, 10, 0, 0, to];
-        [&header[..], payload].concat()
-    };
-    let query = ip(17, 1, 2, &[15, 160, 0, 53, 0, 8, 0, 0]);
-    let unreachable = ip(1, 2, 1, &[&[3, 3, 0, 0, 0, 0, 0, 0][..], &query].concat());
-    let records = [&query, &unreachable].map(|packet| {
-        let length = u32::try_from(packet.len()).unwrap();
-        pcap_record(1, length, length, packet)
-    });
-    let folder = Folder::new();
-    // Raw IP.
-    let trace = folder.write("t.pcap", &[pcap_header(101), records.concat()].concat());
-    let text = "*filter\n:INPUT DROP [0:0]\n-A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n\
-                -A INPUT -p udp -j ACCEPT\nCOMMIT\n";
-    let rules = folder.write("rules", text.as_bytes());
-    let out = folder.path("out.pcapng");
-    let document = extract(&[&trace, "-o", &out, "--rules", &rules, "--where", "protocol == udp"]);
-    assert_eq!(number(&document, "packets"), 2, "{document}");
-    let document = extract(&[&trace, "-o", &out, "--where", "protocol == udp"]);
-    assert_eq!(number(&document, "packets"), 1, "without rules the error is a flow of its own");
 }

@@ -5,14 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::bytes::pcap;
+use crate::fixtures::THREE_RULES;
+use crate::interrupt::send;
 use crate::support::{Folder, Outcome, check_balance, command, flowloom, number, replay};
-
-const RULES: &str = "\
-@0.0.0.0/0\t0.0.0.0/0\t0 : 65535\t0 : 1023\t0x06/0xFF\t
-@0.0.0.0/0\t0.0.0.0/0\t0 : 65535\t53 : 53\t0x11/0xFF\t
-@10.0.0.0/8\t0.0.0.0/0\t0 : 65535\t0 : 65535\t0x11/0xFF\t
-";
 
 const ALL: &str = "[[rule]]\naction = \"accept\"\n";
 const NONE: &str = "[[rule]]\naction = \"deny\"\n";
@@ -31,23 +26,10 @@ fn hits(document: &Value, what: &str, of: &str) -> u64 {
 }
 
 #[test]
-fn the_option_of_a_table_that_rules_lack_is_named_as_the_command_names_it() {
-    let folder = Folder::new();
-    let trace = folder.trace("t.pcap", &[]);
-    let rules = folder.write("bench", RULES.as_bytes());
-    let options = ["--app", "firewall", "--rules", &rules, "--rules-table", "filter"];
-    flowloom([&["replay", &trace], &options[..]].concat()).ends(2).says(&[
-        "--rules-table filter: ",
-        "has no chains",
-        "omit --rules-table",
-    ]);
-}
-
-#[test]
 fn every_packet_and_flow_is_accepted_or_denied_and_the_oracle_agrees() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);
-    let rules = folder.write("rules", RULES.as_bytes());
+    let rules = folder.write("rules", THREE_RULES.as_bytes());
     let mut seen = Vec::new();
     for how in [
         &[][..],
@@ -88,17 +70,12 @@ fn every_packet_and_flow_is_accepted_or_denied_and_the_oracle_agrees() {
 }
 
 #[test]
-fn the_verdict_is_in_the_flow_file_and_in_the_lines() {
+fn records_have_the_verdict_and_the_rule_of_their_packets() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);
-    let rules = folder.write("rules", RULES.as_bytes());
+    let rules = folder.write("rules", THREE_RULES.as_bytes());
     let flows = folder.path("flows.csv");
-    let outcome = flowloom(["replay", &trace, "--rules", &rules, "--flows", &flows, "--top-rules", "1"])
-        .ends(0)
-        .silent();
-    let lines =
-        ["3 rules", "no match: deny", "Verdicts    accepted ", "Rule #1 ", "--top-rules lists them"];
-    outcome.shows(&lines);
+    replay(&[&trace, "--rules", &rules, "--flows", &flows]);
     let mut reader = csv::Reader::from_path(&flows).unwrap();
     let header = reader.headers().unwrap().clone();
     let at = |name: &str| header.iter().position(|column| column == name).unwrap();
@@ -117,77 +94,6 @@ fn the_verdict_is_in_the_flow_file_and_in_the_lines() {
         }
     }
     assert!(words.contains("accept") && words.contains("deny"), "{words:?}");
-}
-
-#[test]
-fn what_is_accepted_is_what_is_written() {
-    let folder = Folder::new();
-    let trace = folder.trace("t.pcap", &[]);
-    let rules = folder.write("rules", RULES.as_bytes());
-    let written = folder.path("accepted.pcapng");
-    for layout in LAYOUTS {
-        let document =
-            replay(&[&[trace.as_str(), "--rules", &rules, "--write", &written], layout].concat());
-        let again = replay(&[&written, "--rules", &rules]);
-        assert_eq!(number(&again, "packets"), hits(&document, "accepted", "packets"), "{layout:?}");
-        assert!(number(&document, "denied") > 0);
-    }
-}
-
-#[test]
-fn a_firewall_of_iptables_denies_what_the_file_says() {
-    let folder = Folder::new();
-    let trace = folder.write("t.pcap", &pcap(100));
-    let text = "*filter\n:INPUT DROP [0:0]\n:FORWARD ACCEPT [0:0]\n\
-                -A INPUT -p udp -m udp --sport 1000:1039 -j ACCEPT\n-A FORWARD -p udp -m udp --sport 1000 -j REJECT\nCOMMIT\n";
-    let rules = folder.write("saved", text.as_bytes());
-    let document = replay(&[&trace, "--rules", &rules]);
-    assert_eq!((hits(&document, "accepted", "flows"), hits(&document, "denied", "flows")), (40, 60));
-    let document = replay(&[&trace, "--rules", &rules, "--chain", "FORWARD", "--verify"]);
-    assert_eq!((hits(&document, "accepted", "packets"), number(&document, "denied")), (99, 1));
-    assert_eq!(document["firewall"]["form"], "iptables");
-}
-
-#[test]
-fn mistakes_of_usage_are_found_before_anything_runs() {
-    let folder = Folder::new();
-    let trace = folder.write("t.pcap", &pcap(3));
-    let rules = folder.write("rules", RULES.as_bytes());
-    let bad = folder.write("bad", b"@10.0.0.0/8\t1.2.3.4/33 ...");
-    let made = folder.path("made");
-    flowloom(["generate", "rules", "-q", "--rules", "3000", "-o", &made]).ends(0);
-    for (options, status, parts) in [
-        (&["--app", "firewall"][..], 2, &["--app firewall has no rules", "--rules FILE"][..]),
-        (&["--app", "null", "--rules", &rules], 2, &["--rules is for --app firewall"]),
-        (&["--strict-tcp"], 2, &["--rules"]),
-        (&["--rules", &rules, "--strict-tcp", "--per-packet"], 2, &["cannot be used with"]),
-        (&["--rules", &rules, "--watch-rules", "--verify"], 2, &["cannot be used with"]),
-        (&["--rules", "-", "--watch-rules"], 2, &["cannot watch standard input"]),
-        (&["--rules", &rules, "--default", "maybe"], 2, &["accept, deny"]),
-        (&["--rules", &bad], 3, &["bad:1:21", "above 32"]),
-        (&["--rules", "missing"], 3, &["cannot read missing"]),
-        (
-            &["--rules", &made, "--rules-memory", "1k"],
-            2,
-            &["made: the classifier needs", "raise the limit"],
-        ),
-        (&["--active-timeout", "5"], 2, &["--active-timeout is for --app accounting"]),
-        (
-            &["--app", "null", "--flows", "x.nf9"],
-            2,
-            &["NetFlow v9 is for --app accounting", "ip_bytes", ".ipfix"],
-        ),
-        (&["--listen", "0.0.0.0:0"], 2, &["--listen-publicly"]),
-        (&["--listen-publicly"], 2, &["--listen"]),
-        (
-            &["--rules", &rules, "--workers", "2", "--scheduler", "rr"],
-            2,
-            &["does not keep the packets of a flow in order"],
-        ),
-    ] {
-        let outcome = flowloom([&["replay", trace.as_str()], options].concat()).ends(status).says(parts);
-        assert_eq!(outcome.text(), "", "{options:?}");
-    }
 }
 
 /// A run that continues until it is interrupted.
@@ -219,11 +125,7 @@ impl Running {
     }
 
     fn send(&self, signal: &str) {
-        let status = Command::new("kill")
-            .args([signal, &self.child.as_ref().unwrap().id().to_string()])
-            .status()
-            .unwrap();
-        assert!(status.success());
+        send(signal, self.child.as_ref().unwrap());
     }
 
     fn said(&self) -> String {

@@ -468,24 +468,6 @@ fn captures_that_overlap_are_one_part() {
 }
 
 #[test]
-fn what_cannot_be_a_part_is_refused() {
-    let folder = Folder::new();
-    let blocks = folder.trace("t.pcapng", &["--packets", "2000"]);
-    let packed = folder.trace("t.pcap.gz", &["--packets", "2000"]);
-    let plain = folder.trace("t.pcap", &["--packets", "2000"]);
-    for (arguments, says) in [
-        (&[blocks.as_str(), "--bytes", "0..1000"][..], "is pcapng"),
-        (&[&packed, "--bytes", "0..1000"], "is compressed"),
-        (&[&plain, &blocks, "--bytes", "0..1000"], "one capture"),
-        (&[&plain, &blocks, "--bytes", "..", "--bytes", "0..1000"], "is pcapng"),
-        (&[&plain, "--bytes", "1000..1000"], "FROM is not before TO"),
-        (&[&plain, "--fragments", "--flows", "f.csv"], "add --flows-format arrow"),
-    ] {
-        flowloom([&["replay"], arguments].concat()).ends(2).says(&[says]);
-    }
-}
-
-#[test]
 fn packets_are_rows() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &["--packets", "2000", "--other", "0.1"]);

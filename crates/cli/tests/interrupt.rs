@@ -1,6 +1,6 @@
 //! An interrupt ends a run with its result; a second one ends it immediately.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::bytes::pcap;
@@ -23,6 +23,15 @@ fn start_for(arguments: &[&str], wait: Duration) -> (Command, Child) {
     (command, child)
 }
 
+/// Starts a run that reads from a pipe.
+fn start_piped(arguments: &[&str]) -> (Command, Child, ChildStdin) {
+    let mut command = command(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let stdin = child.stdin.take().unwrap();
+    (command, child, stdin)
+}
+
 /// Waits until a process handles SIGINT, even on a slow machine, if the system reports it.
 pub(crate) fn await_handler(child: &Child) {
     let begun = Instant::now();
@@ -38,7 +47,7 @@ pub(crate) fn await_handler(child: &Child) {
     }
 }
 
-fn send(signal: &str, child: &Child) {
+pub(crate) fn send(signal: &str, child: &Child) {
     let status = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     assert!(status.success());
 }
@@ -156,8 +165,7 @@ fn an_interrupted_run_still_writes_its_flows_and_verifies() {
 #[test]
 fn a_named_pipe_is_waited_for_from_before_a_writer_opens_it() {
     let folder = Folder::new();
-    let path = folder.path("fifo");
-    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let path = folder.named_pipe();
     for (verb, layout) in [
         ("replay", &[][..]),
         ("replay", &["--workers", "2"]),
@@ -185,8 +193,7 @@ fn a_named_pipe_is_waited_for_from_before_a_writer_opens_it() {
 #[test]
 fn a_log_from_a_named_pipe_is_waited_for_until_an_interrupt() {
     let folder = Folder::new();
-    let path = folder.path("fifo");
-    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let path = folder.named_pipe();
     let arguments = ["simulate", "tcb-cache", &path, "--format", "json", "--policy", "fa-lru"];
     let picture = folder.path("curve.svg");
     let (command, child) = start(&[&arguments[..], &["--svg", &picture]].concat());
@@ -214,10 +221,7 @@ fn a_log_from_a_named_pipe_is_waited_for_until_an_interrupt() {
 fn an_inspection_of_a_silent_pipe_ends_with_its_result() {
     for verb in ["inspect", "replay"] {
         let mut read = WAITS.into_iter().map(|wait| {
-            let mut command = command([verb, "-", "--format", "json"]);
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-            let mut child = command.spawn().unwrap();
-            let mut stdin = child.stdin.take().unwrap();
+            let (command, child, mut stdin) = start_piped(&[verb, "-", "--format", "json"]);
             std::io::Write::write_all(&mut stdin, &pcap(100)).unwrap();
             std::thread::sleep(wait);
             send("-INT", &child);
@@ -252,10 +256,8 @@ fn what_came_through_a_pipe_is_dealt_with_while_it_is_silent() {
         [&[][..], &["--workers", "1"], &["--workers", "2"], &["--workers", "2", "--scheduler", "lfb"]]
     {
         let mut seen = WAITS.into_iter().map(|wait| {
-            let mut command = command([&["replay", "-", "--format", "json"], layout].concat());
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-            let mut child = command.spawn().unwrap();
-            let mut stdin = child.stdin.take().unwrap();
+            let (_, child, mut stdin) =
+                start_piped(&[&["replay", "-", "--format", "json"], layout].concat());
             std::io::Write::write_all(&mut stdin, &packets).unwrap();
             std::thread::sleep(wait);
             send("-USR1", &child);
@@ -273,8 +275,7 @@ fn what_came_through_a_pipe_is_dealt_with_while_it_is_silent() {
 #[test]
 fn what_comes_before_a_named_pipe_without_a_writer_is_dealt_with() {
     let folder = Folder::new();
-    let (file, path) = (folder.write("t.pcap", &pcap(1_234)), folder.path("fifo"));
-    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let (file, path) = (folder.write("t.pcap", &pcap(1_234)), folder.named_pipe());
     for (verb, layout) in [
         ("replay", &[][..]),
         ("replay", &["--workers", "2"]),
@@ -328,10 +329,7 @@ fn a_run_that_breaks_while_its_pipe_is_silent_ends() {
     let packets = pcap(60_000);
     for layout in [&[][..], &["--workers", "1"], &["--workers", "2"]] {
         let arguments = ["replay", "-", "--write", "/dev/full", "--format", "json"];
-        let mut command = command([&arguments[..], layout].concat());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut stdin = child.stdin.take().unwrap();
+        let (command, mut child, mut stdin) = start_piped(&[&arguments[..], layout].concat());
         // It may have ended before all bytes are written.
         drop(std::io::Write::write_all(&mut stdin, &packets));
         let begun = Instant::now();
@@ -383,10 +381,7 @@ fn what_a_run_has_written_is_in_its_file_while_its_pipe_is_silent() {
 /// Interrupts a run that has had this long to read these bytes from a pipe that stays open. Returns
 /// the number of packets in its result.
 fn interrupted_at_a_silent_pipe(bytes: &[u8], layout: &[&str], wait: Duration) -> u64 {
-    let mut command = command([&["replay", "-", "--format", "json"], layout].concat());
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
+    let (command, child, mut stdin) = start_piped(&[&["replay", "-", "--format", "json"], layout].concat());
     std::io::Write::write_all(&mut stdin, bytes).unwrap();
     std::thread::sleep(wait);
     let begun = Instant::now();

@@ -1,69 +1,17 @@
-//! Values that are too large or malformed: the error names the option and the limit.
+//! Limits of memory and of descriptors, and interfaces that the machine lacks.
 
-use crate::bytes::{gzip, pcap};
+use crate::bytes::pcap;
 use crate::support::{Folder, flowloom};
 
 #[test]
-fn an_ending_that_names_no_form_of_records_is_refused() {
+fn more_flows_than_memory_holds_name_the_option() {
     let folder = Folder::new();
     let trace = folder.write("t.pcap", &pcap(5));
-    for name in ["flows.xlsx", "flows.txt.gz", "flows.CSVX"] {
-        let path = folder.path(name);
-        flowloom(["replay", &trace, "--flows", &path])
-            .ends(2)
-            .says(&["--flows ", name, ".csv", ".jsonl", ".ipfix", "[exit 2]"]);
-        assert!(!std::path::Path::new(&path).exists());
-    }
-    for name in ["flows", "flows.CSV", ".flows"] {
-        let path = folder.path(name);
-        flowloom(["replay", &trace, "--flows", &path]).ends(0);
-        assert!(std::fs::read_to_string(path).unwrap().starts_with("source,destination,"), "{name}");
-    }
-}
-
-#[test]
-fn more_flows_than_tables_can_number_or_memory_holds_name_the_option() {
-    let folder = Folder::new();
-    let trace = folder.write("t.pcap", &pcap(5));
-    let cases: [(&[&str], &[&str]); 6] = [
-        (
-            &["--flows-max", "1073741825"],
-            &["--flows-max 1073741825", "1073741824", "a smaller --flows-max"],
-        ),
-        (&["--flows-max", "3G", "--workers", "2"], &["--flows-max 3000000000", "2147483648"]),
-        (&["--table-flows", "1073741825"], &["--table-flows 1073741825", "a smaller --table-flows"]),
-        (&["--table", "sighash", "--table-flows", "268435457"], &["--table-flows 268435457", "268435456"]),
-        (&["--flows-max", "9999999999"], &["[exit 2]"]),
-        (&["--table-flows", "9999999999"], &["[exit 2]"]),
-    ];
-    for (arguments, words) in cases {
-        flowloom([&["replay", &trace], arguments].concat()).ends(2).says(words);
-    }
     // Several hundred gigabytes, which are reserved but not touched if available.
     let outcome = flowloom(["replay", &trace, "--table-flows", "1G", "--flows-max", "1G"]);
     if outcome.status == Some(2) {
         outcome.says(&["free memory is", "a smaller --table-flows"]);
     }
-}
-
-#[test]
-fn what_a_full_table_refused_is_why_results_differ() {
-    let folder = Folder::new();
-    let trace = folder.trace("t.pcap", &["--flows", "300", "--packets", "3000"]);
-    let outcome =
-        flowloom(["replay", &trace, "--flows-max", "20", "--table-flows", "20", "--verify"]).ends(1);
-    outcome.says(&["the result differs from the oracle's", "[exit 1]", "--flows-max"]);
-}
-
-#[test]
-fn inspect_unpacks_no_more_than_it_may() {
-    let folder = Folder::new();
-    let packed = folder.write("t.pcap.gz", &gzip(&pcap(100)));
-    flowloom(["inspect", &packed]).ends(0);
-    flowloom(["inspect", &packed, "--unpack-max", "1k"])
-        .ends(6)
-        .says(&["exceeds the unpack limit", "limit"]);
-    flowloom(["inspect", &packed, "--unpack-max", "0"]).ends(2).says(&["--unpack-max", "at least 1"]);
 }
 
 /// Runs the command under limits of the shell, and returns its exit status and its messages.
@@ -130,15 +78,9 @@ fn a_refusal_for_lack_of_memory_names_only_options_of_its_command() {
 }
 
 #[test]
-fn a_budget_that_is_too_small_is_refused_with_figures() {
+fn tables_stay_within_the_budget_of_memory() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &["--flows", "20k", "--packets", "40k"]);
-    flowloom(["replay", &trace, "--memory", "1M"]).ends(2).says(&[
-        "--memory is",
-        "the process",
-        "at least",
-        "use a larger --memory",
-    ]);
     // An estimate of the flows that exceeds the budget is none of the table's needs.
     let many = folder.trace("m.pcap", &["--flows", "200k", "--packets", "200k", "--size", "64"]);
     let report = flowloom(["replay", &many, "--memory", "40M", "--format", "json"]).ends(0);
@@ -149,4 +91,15 @@ fn a_budget_that_is_too_small_is_refused_with_figures() {
     let document = outcome.ends(0).json();
     assert!(crate::support::number(&document["table"], "memory_bytes") <= 4 << 20);
     assert_eq!(document["balanced"], true);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interface_that_does_not_exist_is_named_with_the_others() {
+    let refused = flowloom(["replay", "--iface", "no-such-if"]).ends(3);
+    if cfg!(feature = "live") {
+        refused.says(&["no-such-if", "CAP_NET_RAW"]);
+    } else {
+        refused.says(&["no interface no-such-if", "interfaces: ", "lo"]);
+    }
 }

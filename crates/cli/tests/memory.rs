@@ -112,7 +112,6 @@ fn fields_stay_within_the_memory_of_a_run_and_records_stay() {
         }
     }
     let short = ["--fields", "all", "--flows", &flows, "--memory", "160M", "--no-pin"];
-    flowloom([&["replay", &trace], &short[..]].concat())
-        .ends(0)
-        .shows(&["fields dropped for lack of memory, which are now (no memory)"]);
+    let report = flowloom([&["replay", &trace], &short[..]].concat()).ends(0);
+    assert!(report.text().contains("fields dropped for lack of memory, which are now (no memory)"));
 }

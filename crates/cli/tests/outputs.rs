@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::bytes::pcap;
-use crate::interrupt::await_handler;
+use crate::interrupt::{await_handler, send};
 use crate::support::{Folder, Outcome, flowloom, number};
 
 /// Runs the command with a limit of the size of its files, in units of 512 bytes, which ends a file
@@ -20,22 +20,6 @@ fn with_file_limit(blocks: u32, arguments: &[&str]) -> Outcome {
 
 fn campus() -> String {
     format!("{}/../../traces/small/campus.pcap", env!("CARGO_MANIFEST_DIR"))
-}
-
-#[test]
-fn a_reader_that_has_seen_enough_records_ends_the_run_quietly() {
-    let folder = Folder::new();
-    let input = folder.write("t.pcap", &pcap(20_000));
-    for format in ["csv", "jsonl", "zeek", "ipfix"] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_flowloom"));
-        command.args(["replay", &input, "--flows", "-", "--flows-format", format]);
-        let mut run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut first = [0; 16];
-        run.stdout.take().unwrap().read_exact(&mut first).unwrap();
-        let output = run.wait_with_output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!((output.status.code(), said.as_str()), (Some(0), ""), "{format}");
-    }
 }
 
 #[test]
@@ -93,69 +77,6 @@ fn a_full_disk_leaves_whole_packets() {
 }
 
 #[test]
-fn an_output_that_is_useful_only_whole_is_whole_or_unchanged() {
-    let folder = Folder::new();
-    let (input, rules) =
-        (campus(), folder.write("rules.txt", b"@0.0.0.0/0 0.0.0.0/0 0:65535 0:65535 0x06/0xFF\n"));
-    let cases: [(&str, Vec<&str>); 6] = [
-        ("f.parquet", vec!["replay", &input, "--flows"]),
-        ("p.part", vec!["replay", &input, "--save-part"]),
-        ("g.pcap", vec!["generate", "trace", "--packets", "50000", "-o"]),
-        ("g.pcap.zst", vec!["generate", "trace", "--packets", "50000", "-o"]),
-        ("w.csv", vec!["generate", "weblog", "--accesses", "20000", "-o"]),
-        ("h.txt", vec!["generate", "headers", &rules, "--count", "20000", "-o"]),
-    ];
-    for (name, arguments) in cases {
-        let path = folder.path(name);
-        let arguments = [&arguments[..], &[&path]].concat();
-        for old in [None, Some("what stood there")] {
-            if let Some(old) = old {
-                std::fs::write(&path, old).unwrap();
-            }
-            let outcome = with_file_limit(8, &arguments).ends(5);
-            outcome.says(&["cannot write", &path]);
-            assert_eq!(std::fs::read_to_string(&path).ok().as_deref(), old, "{arguments:?}");
-        }
-        flowloom(&arguments).ends(0);
-        assert_ne!(std::fs::read(&path).unwrap(), b"what stood there");
-    }
-    let left = std::fs::read_dir(folder.path("")).unwrap();
-    let hidden =
-        left.filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with('.'));
-    assert_eq!(hidden.count(), 0, "nothing is left beside the outputs");
-}
-
-#[test]
-fn a_selection_of_nothing_leaves_an_earlier_file_unchanged() {
-    let folder = Folder::new();
-    let input = campus();
-    let path = folder.path("f.csv");
-    flowloom(["replay", &input, "--flows", &path, "-q"]).ends(0).shows(&["400 records in", &path]);
-    let before = std::fs::read(&path).unwrap();
-    for selection in
-        [["--where", "packets > 1000000"], ["--from", "2100-01-01T00:00:00Z"], ["--filter", "port 1"]]
-    {
-        let arguments = [&["replay", &input, "--flows", &path, "-q"], &selection[..]].concat();
-        let outcome = flowloom(&arguments).ends(0).says(&["no record was selected", "is unchanged"]);
-        outcome.shows(&["no record was selected"]);
-        assert_eq!(std::fs::read(&path).unwrap(), before, "{selection:?}");
-        // A new file is made, with its header.
-        let new = folder.path("new.csv");
-        flowloom([&["replay", &input, "--flows", &new], &selection[..]].concat()).ends(0);
-        assert_eq!(std::fs::read_to_string(&new).unwrap().lines().count(), 1, "{selection:?}");
-        std::fs::remove_file(&new).unwrap();
-    }
-    let capture = folder.write("old.pcapng", b"what stood there");
-    flowloom(["extract", &input, "--filter", "port 1", "-o", &capture])
-        .ends(0)
-        .says(&["no packet was selected", "is unchanged"]);
-    flowloom(["replay", &input, "--filter", "port 1", "--write", &capture])
-        .ends(0)
-        .says(&["no packet was selected", "is unchanged"]);
-    assert_eq!(std::fs::read(&capture).unwrap(), b"what stood there");
-}
-
-#[test]
 fn a_collector_that_is_not_there_is_counted_in_records() {
     let unused = std::net::UdpSocket::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
     for scheme in ["ipfix", "netflow9"] {
@@ -187,10 +108,6 @@ fn start_paced(path: &str, input: &str) -> (Command, std::process::Child) {
     (command, child)
 }
 
-fn send(signal: &str, child: &std::process::Child) {
-    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
-}
-
 #[test]
 fn two_signals_within_half_a_second_are_one_interrupt() {
     let folder = Folder::new();
@@ -214,8 +131,7 @@ fn two_signals_within_half_a_second_are_one_interrupt() {
 fn an_exit_that_abandons_records_says_so() {
     let folder = Folder::new();
     let input = folder.write("t.pcap", &pcap(200));
-    let path = folder.path("fifo");
-    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let path = folder.named_pipe();
     // A reader that opens the pipe and never reads, so that the run cannot end.
     let mut reader = Command::new("sh").args(["-c", &format!("sleep 60 < '{path}'")]).spawn().unwrap();
     let mut records = vec!["replay", &input, "--flows", &path, "--columns", "all", "--loop"];
@@ -284,26 +200,4 @@ fn an_interrupt_of_reproduce_keeps_the_items_before_it() {
         assert_eq!(outcome.json()["complete"], false);
         assert!(std::fs::exists(format!("{saved}/result.json")).unwrap());
     }
-}
-
-#[test]
-fn times_are_written_as_dates_on_request() {
-    let folder = Folder::new();
-    let trace = folder.trace("t.pcap", &[]);
-    let records = |more: &[&str]| {
-        let run = ["replay", &trace, "--flows", "-", "--columns", "packets,start,end", "-qq"];
-        let out = flowloom([&run[..], more].concat()).ends(0);
-        out.text().lines().skip(1).map(|line| line.split(',').map(str::to_owned).collect()).collect()
-    };
-    let (numbers, dates): (Vec<Vec<String>>, Vec<Vec<String>>) =
-        (records(&["--sort"]), records(&["--sort", "--times", "iso"]));
-    assert!(!numbers.is_empty());
-    for (number, date) in numbers.iter().zip(&dates) {
-        assert_eq!(number[0], date[0]);
-        for (number, date) in number.iter().zip(date).skip(1) {
-            let ns = humantime::parse_rfc3339(date).unwrap().duration_since(std::time::UNIX_EPOCH).unwrap();
-            assert_eq!((date.len(), ns.as_nanos().to_string()), (30, number.clone()), "{date}");
-        }
-    }
-    assert_eq!(numbers.len(), dates.len());
 }

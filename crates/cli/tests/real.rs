@@ -175,3 +175,56 @@ fn verdicts_and_accounts_of_real_captures_are_the_oracles_in_every_layout() {
     }
     assert!(accepted > 100_000 && denied > 100_000, "{accepted} {denied}");
 }
+
+#[test]
+fn real_fragments_are_joined_alike_in_every_layout() {
+    let Some(folder) = real_captures() else { return };
+    // Datagrams as tshark joins them; the development mix contains attacks, which the traffic
+    // crate's test explains.
+    for (name, joined) in [
+        ("nasty/erspan.pcap", 16),
+        ("nasty/gtp1_frag.pcap", 36),
+        ("nasty/ipfrag.pcap", 190),
+        ("dev_mix_ether.pcap.zst", 507),
+    ] {
+        let path = folder.join(name).to_str().unwrap().to_owned();
+        let packets = number(&replay(&[&path]), "packets");
+        for decap in [&[][..], &["--decap"]] {
+            let run = |layout: &[&str]| {
+                replay(&[&[path.as_str(), "--defrag", "--verify"], decap, layout].concat())
+            };
+            let inline = run(&[]);
+            assert_eq!(inline["verify"]["agrees"], true, "{name} {decap:?}");
+            assert_eq!(number(&inline, "packets"), packets, "{name} {decap:?}");
+            let dropped = inline["not_tracked"].as_object().unwrap();
+            let fragments: u64 = dropped
+                .iter()
+                .filter(|(reason, _)| *reason == "reassembled" || reason.starts_with("fragment_"))
+                .map(|(_, packets)| packets.as_u64().unwrap())
+                .sum();
+            assert!(fragments > joined, "{name} {decap:?}: {dropped:?}");
+            for workers in ["1", "2", "4"] {
+                let document = run(&["--workers", workers]);
+                for field in
+                    ["digest", "packets", "decoded", "flows", "not_tracked", "dropped", "bytes_on_wire"]
+                {
+                    assert_eq!(document[field], inline[field], "{field} of {name} {decap:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn real_flows_are_named_alike_when_all_is_searched_again_at_every_packet() {
+    let Some(folder) = real_captures() else { return };
+    let path = folder.join("dev_mix_ether.pcap.zst");
+    let path = path.to_str().unwrap();
+    let once = replay(&[path, "--app", "l7", "--workers", "2"]);
+    let again = replay(&[path, "--app", "l7", "--l7-rescan"]);
+    assert_eq!(once["digest"], again["digest"]);
+    assert_eq!(once["l7"]["protocols"], again["l7"]["protocols"]);
+    assert_eq!(number(&once["l7"], "directions_lost") + number(&again["l7"], "directions_lost"), 0);
+    assert!(number(&again["l7"], "scanned_bytes") > number(&once["l7"], "scanned_bytes"));
+    assert!(number(&once["l7"], "matched") > 7500, "{once:#}");
+}

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use jsonschema::{Validator, draft202012};
 use serde_json::{Value, json};
 
-use crate::bytes::{enhanced, pcap, pcapng_header, udp_frame};
+use crate::bytes::pcap;
 use crate::support::{Folder, flowloom};
 
 /// Validators by the name and version that a document states.
@@ -90,15 +90,6 @@ fn schemas_are_closed_and_every_property_is_described() {
     assert!(count > 700, "{count} properties");
 }
 
-#[test]
-fn an_unknown_verb_is_refused_with_the_others() {
-    flowloom(["schema", "replays"]).ends(2).says(&["'replays'", "rules-check, rules-convert", "'replay'"]);
-    flowloom(["schema"])
-        .ends(0)
-        .shows(&["\ntop                    Groups of flows with the most traffic.\n"]);
-    flowloom(["schema", "--format", "json"]).ends(0).json();
-}
-
 /// Returns the places of all objects in a document.
 fn objects(value: &Value, place: String, found: &mut Vec<String>) {
     match value {
@@ -155,120 +146,6 @@ fn documents_with_a_wrong_an_unknown_or_a_missing_property_are_rejected() {
         for place in places {
             refused(document, &place, &|object| object["unknown"] = json!("text"));
         }
-    }
-}
-
-#[test]
-fn replay_documents_conform() {
-    let folder = Folder::new();
-    let trace = folder.trace("t.pcap", &[]);
-    let cut = folder.write("cut.pcap", &pcap(5)[..200]);
-    let none = folder.write("none.pcap", &pcap(0));
-    let mut mixed = pcapng_header(&[1, 190]);
-    mixed.extend(enhanced(0, 1, 46, &udp_frame(7)));
-    mixed.extend(enhanced(1, 2, 46, &udp_frame(7)));
-    let mixed = folder.write("mixed.pcapng", &mixed);
-    let bomb = folder.trace("t.pcap.gz", &["--flows", "10", "--packets", "2k"]);
-    let rules = folder.write(
-        "rules.toml",
-        b"default_action = 'none'\n[[rule]]\nprotocol = 'tcp'\n[[rule]]\nprotocol = 'udp'\n",
-    );
-    let written = folder.path("written.pcapng");
-    let flows = folder.path("flows.csv");
-    for arguments in [
-        &[trace.as_str()][..],
-        &[&trace, "--workers", "2", "--scheduler", "hrw", "--seed", "3", "--timeout", "1"],
-        &[&trace, "--no-pin", "--workers", "2", "--full", "drop", "--ring", "64"],
-        &[&trace, "--verify", "--passes", "2", "--decap", "--no-mmap"],
-        &[&trace, "--loop", "--limit", "6000", "--app", "null"],
-        &[&trace, "--workers", "2", "--scheduler", "lfb", "--write", &written],
-        &[&trace, "--tcb-cache", "8k", "--tcb-policy", "flowlru", "--workers", "2", "--no-pin"],
-        &[&trace, "--rules", &rules, "--top-rules", "1", "--strict-tcp", "--listen", "127.0.0.1:0"],
-        &[&trace, "--app", "accounting", "--timeout", "1", "--active-timeout", "2"],
-        &[&trace, "--flows", &flows, "--fields", "all", "--where", "bytes > 1k"],
-        &[&trace, "--app", "l7", "--workers", "2", "--no-pin"],
-        &[&trace, &mixed],
-        &[&cut],
-        &[&none],
-        &[&mixed],
-        &[&bomb, "--unpack-max", "100k"],
-    ] {
-        flowloom([&["replay", "--format", "json"], arguments].concat()).json();
-    }
-}
-
-#[test]
-fn inspect_documents_conform() {
-    let folder = Folder::new();
-    let trace = folder.trace("t.pcap", &[]);
-    let packed = folder.trace("t.pcapng.zst", &["--flows", "10", "--packets", "2k"]);
-    let cut = folder.write("cut.pcap", &pcap(5)[..200]);
-    let none = folder.write("none.pcap", &pcap(0));
-    for arguments in [
-        &[trace.as_str()][..],
-        &[&trace, "--why", "--top", "5", "--decap"],
-        &[&trace, &packed, "--limit", "100"],
-        &[&packed],
-        &[&cut, "--strict"],
-        &[&none, "--why"],
-    ] {
-        flowloom([&["inspect", "--format", "json"], arguments].concat()).json();
-    }
-}
-
-#[test]
-fn generate_documents_conform() {
-    let folder = Folder::new();
-    for (name, options) in [("a.pcap", &[][..]), ("b.pcapng.zst", &["--sessions", "10"])] {
-        let path = folder.path(name);
-        let base = ["generate", "trace", "--format", "json", "-o", &path];
-        flowloom([&base, options].concat()).ends(0).json();
-    }
-}
-
-#[test]
-fn simulate_documents_conform() {
-    let folder = Folder::new();
-    let trace = folder.path("t.pcap");
-    flowloom(["generate", "trace", "--packets", "2k", "-o", &trace]).ends(0);
-    let model = ["--model", "balanced", "--packets", "2k"];
-    for (what, traffic) in
-        [("schedule", &[&*trace, "--load", "50"][..]), ("schedule", &model), ("ordering", &model)]
-    {
-        let base = ["simulate", what, "--format", "json"];
-        flowloom([&base, traffic].concat()).ends(0).json();
-    }
-}
-
-#[test]
-fn reproduce_is_what_its_schema_says() {
-    for what in ["dhash/table5", "dhash/section4_load_factor"] {
-        let arguments = ["reproduce", what, "--scale", "smoke", "--format", "json"];
-        flowloom(arguments).ends(0).json();
-    }
-    let all = ["--scale", "smoke", "--format", "json", "--ablate", "--sweep", "--seeds", "3"];
-    flowloom([&["reproduce", "hrwtree/fig1"][..], &all].concat()).ends(0).json();
-}
-
-#[test]
-fn weblog_and_cache_simulation_documents_conform() {
-    let folder = Folder::new();
-    let base = ["generate", "weblog", "--format", "json", "--overlap", "20", "--accesses", "3k", "-o"];
-    for name in ["a.log", "a.tsv.gz", "a.csv.zst", "a.oracleGeneral"] {
-        let path = folder.path(name);
-        flowloom([&base[..], &[&path]].concat()).ends(0).json();
-        let read = ["simulate", "tcb-cache", &path, "--format", "json", "--policy", "mod,spec,fa-lru,min"];
-        flowloom(read).ends(0).json();
-    }
-    let capture = folder.trace("t.pcap", &[]);
-    let log = folder.path("a.log");
-    for arguments in [
-        &[capture.as_str()][..],
-        &[&log, "--overlap", "10", "--accesses", "2k", "--view", "rx", "--draws", "2", "--fin", "on"],
-        &["--model", "s", "--overlap", "10", "--accesses", "2k"],
-    ] {
-        let read = ["simulate", "tcb-cache", "--format", "json"];
-        flowloom([&read[..], arguments].concat()).ends(0).json();
     }
 }
 

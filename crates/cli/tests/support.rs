@@ -64,16 +64,6 @@ impl Outcome {
         self
     }
 
-    /// Asserts that stdout has all of these.
-    #[track_caller]
-    pub(crate) fn shows(self, parts: &[&str]) -> Self {
-        let text = self.text();
-        for part in parts {
-            assert!(text.contains(part), "{}\nno {part:?} in: {text}", self.line);
-        }
-        self
-    }
-
     /// Asserts that stderr is empty.
     #[track_caller]
     pub(crate) fn silent(self) -> Self {
@@ -167,6 +157,13 @@ impl Folder {
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> String {
         let path = self.path(name);
         std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// Creates a named pipe.
+    pub(crate) fn named_pipe(&self) -> String {
+        let path = self.path("fifo");
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
         path
     }
 
