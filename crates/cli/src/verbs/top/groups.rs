@@ -447,31 +447,6 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_are_not_shown_are_summed_up() {
-        for (by, groups_max, count) in
-            [(GroupBy::Conversation, 100, 2), (GroupBy::Conversation, 3, 2), (GroupBy::Port, 2, 1)]
-        {
-            let mut groups = Groups::new(by, groups_max);
-            for record in &records() {
-                groups.add(record, None);
-            }
-            let (total, untold) = (groups.total(), groups.untold());
-            let (shown, (_, mut sum)) = groups.largest(count, Totals::packets);
-            assert_eq!(shown.len(), count);
-            for (_, totals) in &shown {
-                sum.merge(totals);
-            }
-            sum.merge(&untold);
-            assert_eq!(
-                (sum.flows, sum.packets(), sum.bytes()),
-                (7, total.packets(), total.bytes()),
-                "{by:?}"
-            );
-            assert_eq!(untold.flows > 0, groups_max < 7 && by == GroupBy::Conversation || groups_max == 2);
-        }
-    }
-
-    #[test]
     fn a_hierarchy_adds_up_at_each_level() {
         let mut groups = Groups::new(GroupBy::Hierarchy, 100);
         for record in &records() {
