@@ -4,9 +4,10 @@
 
 use std::path::Path;
 
+use expect_test::expect_file;
 use flowloom_classifier::FiveTuple;
 use flowloom_rules::firewall::{Assume, ConnectionState, Field, Packet, Policy};
-use flowloom_rules::load::{LoadOptions, RuleFormat, load};
+use flowloom_rules::load::{RuleFormat, LoadOptions, load};
 
 fn text_of(file: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dumps").join(file);
@@ -20,51 +21,49 @@ fn policy_of(file: &str, table: Option<&str>, chain: &str) -> Policy {
         chain: Some(chain.to_owned()),
         ..LoadOptions::default()
     };
-    load(&text, RuleFormat::detect(file, &text), &options)
-        .unwrap_or_else(|errors| panic!("{file}: {errors}"))
+    load(&text, RuleFormat::detect(file, &text), &options).unwrap_or_else(|errors| panic!("{file}: {errors}"))
 }
 
-/// Checks the line of a ruleset that decides a packet. A row has what its head names; `-` is none.
-fn check(row: &str) {
-    let mut rest = row;
-    let mut next = || {
-        let (word, later) = rest.trim_start().split_once(' ').expect("a row has twelve columns");
-        rest = later;
-        Some(word).filter(|word| *word != "-")
+/// Returns the line that decides the packet of a question.
+fn answer(question: &str) -> String {
+    let words: Vec<&str> = question.split(' ').collect();
+    let [file, table, chain, source, destination, protocol, port, state, input, output, assume] = words[..]
+    else {
+        panic!("{question}")
     };
-    let (file, table, chain) = (next().expect("a file"), next(), next().expect("a chain"));
-    let (source, destination) = (next().expect("an address"), next().expect("an address"));
-    let [protocol, destination_port] =
-        [(); 2].map(|()| next().and_then(|n| n.parse::<u16>().ok()).expect("a number"));
-    let tuple = FiveTuple {
+    let policy = policy_of(file, (table != "-").then_some(table), chain);
+    let mut packet = Packet::new(FiveTuple {
         source: source.parse().expect("an address"),
         destination: destination.parse().expect("an address"),
         source_port: 40_000,
-        destination_port,
-        protocol: u8::try_from(protocol).expect("a protocol"),
-    };
-    let mut packet = Packet::new(tuple);
-    packet.state = Some(match next() {
-        Some("established") => ConnectionState::Established,
-        state => {
-            assert_eq!(state, Some("new"), "{row}");
-            ConnectionState::New
-        }
+        destination_port: port.parse().expect("a port"),
+        protocol: protocol.parse().expect("a protocol"),
     });
-    (packet.input, packet.output) = (next(), next().or(Some("")));
+    let states = [("new", ConnectionState::New), ("established", ConnectionState::Established)];
+    let (_, state) = states.into_iter().find(|(name, _)| *name == state).expect("a state");
+    packet.state = Some(state);
+    let interface = |name| Some(if name == "-" { "" } else { name });
+    (packet.input, packet.output) = (interface(input), interface(output));
     (packet.tcp_flags, packet.icmp) = (Some(2), Some((8, 0)));
-    let assume = if next().is_some() { Assume::Match } else { Assume::NoMatch };
-    let policy = policy_of(file, table, chain);
+    let assume = if assume == "match" { Assume::Match } else { Assume::NoMatch };
     let found = policy.first_match(&packet, assume).expect("a chain has a policy");
     let line = policy.source(found).map_or(0, |source| source.line);
-    let text = text_of(file);
-    let shown = text.lines().nth(line - 1).unwrap_or("");
-    assert!(shown.contains(rest.trim()), "{row}\ndecided by line {line}: {shown}");
+    text_of(file).lines().nth(line - 1).unwrap_or_default().trim().to_owned()
 }
 
+/// The answers are those of the kernel, as far as the programs that write the rulesets say.
 #[test]
-fn rulesets_of_known_programs_decide_as_in_the_kernel() {
-    include_str!("../dumps.txt").lines().skip(1).for_each(check);
+fn firewalls_of_hosts_routers_and_containers_decide_as_in_the_kernel() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dumps.txt");
+    let asked = std::fs::read_to_string(&path).expect("the questions");
+    let mut answered = String::new();
+    for line in asked.lines().filter(|line| !line.starts_with(' ')) {
+        answered.extend([line, "\n"]);
+        if !line.starts_with('#') {
+            answered.extend(["  ", &answer(line), "\n"]);
+        }
+    }
+    expect_file![path].assert_eq(&answered);
 }
 
 #[test]
