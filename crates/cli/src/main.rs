@@ -16,6 +16,7 @@ mod args;
 mod background;
 mod capture_index;
 mod flow_file;
+mod flow_name;
 mod pace;
 mod part_file;
 #[cfg(target_os = "linux")]

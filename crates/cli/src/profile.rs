@@ -1,12 +1,14 @@
 //! The profile of a capture: sizes, layers, flows, concurrency, skew. `inspect` collects it packet
 //! by packet.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use flowloom::flow_key::{FlowKey, IpFamily};
+use flowloom::flow_key::{Direction, FlowKey, IpFamily};
 use flowloom::packet::clock::{ClockCounts, PacketClock};
 use flowloom::packet::drop_reason::DropCounts;
 use flowloom::packet::{DropReason, Headers, LinkType, RawPacket};
+
+use crate::flow_name::name_of_key;
 
 /// Number of first packets to remember for each reason.
 const EXAMPLES: usize = 4;
@@ -30,6 +32,8 @@ struct Flow {
     packets: u64,
     bytes: u64,
     stay: Stay,
+    /// The direction of the first packet.
+    first: Direction,
 }
 
 /// Counts of packets by their protocols.
@@ -108,7 +112,7 @@ pub(crate) struct Profile {
 /// One of the largest flows.
 #[derive(Clone, Debug)]
 pub(crate) struct TopFlow {
-    pub(crate) key: FlowKey,
+    pub(crate) name: String,
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
 }
@@ -165,7 +169,7 @@ impl Profiler {
         match decoded {
             Ok(headers) => {
                 self.layer(headers, bytes);
-                self.flow(headers.key, time_ns, wire);
+                self.flow(headers, time_ns, wire);
             }
             Err(reason) => {
                 self.dropped.count(reason);
@@ -202,9 +206,10 @@ impl Profiler {
         layers.later_fragments += u64::from(headers.later_fragment);
     }
 
-    fn flow(&mut self, key: FlowKey, time_ns: u64, wire: u32) {
+    fn flow(&mut self, headers: &Headers, time_ns: u64, wire: u32) {
         let fresh = Stay { begin_ns: time_ns, last_ns: time_ns };
-        let flow = self.flows.entry(key).or_insert(Flow { packets: 0, bytes: 0, stay: fresh });
+        let new = Flow { packets: 0, bytes: 0, stay: fresh, first: headers.direction };
+        let flow = self.flows.entry(headers.key).or_insert(new);
         if time_ns - flow.stay.last_ns > self.timeout_ns {
             self.stays.push(flow.stay);
             flow.stay = fresh;
@@ -228,13 +233,17 @@ impl Profiler {
             counts.get(((counts.len() as f64 * share) as usize).min(counts.len().saturating_sub(1)))
         };
         let packets_per_flow = [at(0.5), at(0.95), counts.last()].map(|count| count.copied().unwrap_or(0));
-        let mut largest: Vec<TopFlow> = self
-            .flows
-            .iter()
-            .map(|(key, flow)| TopFlow { key: *key, packets: flow.packets, bytes: flow.bytes })
-            .collect();
-        largest.sort_by_key(|flow| (std::cmp::Reverse(flow.packets), flow.key));
+        let mut largest: Vec<(&FlowKey, &Flow)> = self.flows.iter().collect();
+        largest.sort_by_key(|(key, flow)| (std::cmp::Reverse(flow.packets), **key));
         largest.truncate(top.max(1));
+        let in_zones = self.flows.keys().filter(|key| key.zone() != 0);
+        let also_in_zones: HashSet<FlowKey> = in_zones.map(|key| key.with_zone(0)).collect();
+        let named = |(key, flow): (&FlowKey, &Flow)| {
+            let is_low_first = flow.first == Direction::LowToHigh;
+            let name = name_of_key(key, is_low_first, also_in_zones.contains(key));
+            TopFlow { name, packets: flow.packets, bytes: flow.bytes }
+        };
+        let top = largest.into_iter().map(named).collect();
         Profile {
             packets: self.packets,
             bytes_on_wire: self.bytes_on_wire,
@@ -257,7 +266,7 @@ impl Profiler {
             packets_per_flow,
             new_flows_peak_per_second: begun.values().copied().max().unwrap_or(0),
             zipf: zipf(&counts),
-            top: largest,
+            top,
         }
     }
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod accounting;
+mod analyst_names;
 mod bench;
 mod book;
 mod bytes;

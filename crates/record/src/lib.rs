@@ -47,7 +47,7 @@ pub use flowloom_flow_key as flow_key;
 pub use flowloom_flow_key::protocol::name as protocol_name;
 pub use group::{Group, GroupSet};
 pub use protocol::PROTOCOL_NAMES;
-pub use schema::{Row, Schema, SchemaColumn, UnknownColumn, advice, nearest_first};
+pub use schema::{Row, Schema, SchemaColumn, UnknownColumn, advice, nearest, nearest_first};
 pub use value::{NO_MEMORY, Value};
 
 #[cfg(doctest)]

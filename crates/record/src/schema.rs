@@ -141,16 +141,17 @@ const ELSEWHERE: [(&str, &str); 40] = [
 pub fn advice(name: &str, valid: &[&str]) -> String {
     let lower = name.to_lowercase();
     let elsewhere = ELSEWHERE.iter().find(|(other, _)| *other == lower).map(|(_, ours)| *ours);
-    let near = || {
-        valid
-            .iter()
-            .copied()
-            .filter(|other| distance(&lower, other) < FAR)
-            .min_by_key(|other| distance(&lower, other))
-    };
+    let near = || nearest(&lower, valid);
     let meant = elsewhere.filter(|ours| valid.contains(ours)).or_else(near);
     let meant = meant.map_or(String::new(), |ours| format!(": did you mean {ours}?"));
     format!("{meant}\n  use {}", nearest_first(name, valid))
+}
+
+/// Returns the valid name that differs least from an unknown one, if by at most two letters.
+#[must_use]
+pub fn nearest<'a>(name: &str, valid: &[&'a str]) -> Option<&'a str> {
+    let alike = valid.iter().map(|other| (distance(name, other), *other));
+    alike.filter(|(letters, _)| *letters < FAR).min_by_key(|(letters, _)| *letters).map(|(_, other)| other)
 }
 
 /// The most names that an error lists of many.

@@ -126,7 +126,8 @@ pub(crate) struct FileFigures {
 /// One flow.
 #[derive(Debug, JsonSchema, Serialize)]
 struct TopFigures {
-    /// Its key as text: both ends and the protocol.
+    /// Its name as in `top --by conversation`, which `extract --flow` takes; the sender of its
+    /// first packet comes first.
     flow: String,
     /// Its packets, both directions.
     packets: u64,
@@ -189,7 +190,7 @@ impl InspectResult {
             .top
             .iter()
             .map(|flow| TopFigures {
-                flow: flow.key.to_string(),
+                flow: flow.name.clone(),
                 packets: flow.packets,
                 bytes_on_wire: flow.bytes,
             })

@@ -1,7 +1,6 @@
 //! Extraction with an index: reads only the parts of a capture that contain packets of the flows.
 
 use std::collections::{BTreeSet, HashSet};
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,9 +13,10 @@ use flowloom::record::CommunityId;
 use flowloom::traffic::capture::{CaptureParts, Input, PartRead, PlanError, SetOptions};
 
 use crate::args::Common;
-use crate::args::extract::{Extract, FlowName};
+use crate::args::extract::Extract;
 use crate::capture_index::{Binding, CaptureIndex};
 use crate::exit::{Failure, Status};
+use crate::flow_name::FlowName;
 use crate::host::tool;
 use crate::output::{OutputFile, is_one_file, write_whole};
 use crate::render::extract::{ExtractResult, IndexFigures};
@@ -130,22 +130,18 @@ pub(super) fn run(arguments: &Extract, path: &Path, common: &Common) -> Result<S
 
 /// Returns the key of a flow in an index.
 fn key_of(flow: &FlowName) -> Result<u64, Failure> {
-    match flow {
-        FlowName::CommunityId(id) => first_bytes(id).ok_or_else(|| {
-            Failure::Usage(format!(
-                "--flow {id}: a Community ID is `1:` followed by \
-                base64"
-            ))
-        }),
-        FlowName::Ends(ICMP | ICMPV6, _) => Err(Failure::Usage(String::from(
-            "--flow: with --index, name an ICMP flow by its Community ID\n  `replay --columns \
-             community_id` prints it",
-        ))),
-        FlowName::Ends(protocol, [one, other]) => {
-            let end = |end: &SocketAddr| (end.ip(), end.port());
-            Ok(short(&community_id(end(one), end(other), *protocol, None)))
-        }
+    if let Some(id) = flow.community_id() {
+        return first_bytes(id).ok_or_else(|| {
+            Failure::Usage(format!("--flow {id}: a Community ID is `1:` followed by base64"))
+        });
     }
+    let ([one, other], protocol) = flow.tuple().ok_or_else(|| {
+        Failure::Usage(String::from(
+            "--flow: with --index, name one flow by protocol and both ends, and an ICMP flow by its \
+             Community ID\n  `replay --columns community_id` prints it; without --index any name does",
+        ))
+    })?;
+    Ok(short(&community_id(one, other, protocol, None)))
 }
 
 fn short(id: &CommunityId) -> u64 {
@@ -225,7 +221,7 @@ impl Scan {
                 let key = view.headers.key;
                 // The two directions of an ICMP flow may have different IDs.
                 if known.insert(key) || matches!(key.protocol(), ICMP | ICMPV6) {
-                    keys.insert(short(&id_of(view)));
+                    keys.insert(short(&record_of(view).community_id()));
                 }
                 Ok(())
             })?;
@@ -280,7 +276,7 @@ impl Scan {
             let read = self.part(&plan, part, selection.cloned(), |view, packet| {
                 let key = view.headers.key;
                 let is_wanted = found.contains(&key) && !matches!(key.protocol(), ICMP | ICMPV6)
-                    || arguments.flow.iter().any(|flow| is_of(flow, &id_of(view)));
+                    || arguments.flow.iter().any(|flow| flow.is_of(&record_of(view)));
                 if !is_wanted {
                     return Ok(());
                 }
@@ -331,22 +327,11 @@ impl Scan {
     }
 }
 
-/// Returns the Community ID of a packet's flow.
-fn id_of(view: &PacketView<'_>) -> CommunityId {
+/// Returns the record of a flow that has only this packet.
+fn record_of(view: &PacketView<'_>) -> AccountingRecord {
     let mut flow = Accounted::default();
     Accounting::default().on_packet(view, &mut flow);
-    AccountingRecord::of(&view.headers.key, &flow, EndedBy::EndOfInput).community_id()
-}
-
-/// Returns whether an ID belongs to a named flow.
-fn is_of(flow: &FlowName, id: &CommunityId) -> bool {
-    match flow {
-        FlowName::CommunityId(text) => id.to_string() == *text,
-        FlowName::Ends(protocol, [one, other]) => {
-            let end = |end: &SocketAddr| (end.ip(), end.port());
-            *id == community_id(end(one), end(other), *protocol, None)
-        }
-    }
+    AccountingRecord::of(&view.headers.key, &flow, EndedBy::EndOfInput)
 }
 
 #[cfg(test)]
@@ -359,6 +344,9 @@ mod tests {
         let by_ends = key_of(&ends("tcp 128.232.110.120:34855 66.35.250.204:80")).unwrap();
         let by_id = key_of(&ends("1:LQU9qZlK+B5F3KDmev6m5PMibrg=")).unwrap();
         assert_eq!((by_ends, by_id), (0x2D05_3DA9_994A_F81E, 0x2D05_3DA9_994A_F81E));
-        assert!(key_of(&ends("1 10.0.0.1:0 10.0.0.2:0")).is_err());
+        for several in ["1 10.0.0.1:0 10.0.0.2:0", "10.0.0.1 10.0.0.2", "tcp 10.0.0.1 10.0.0.2", "tcp/80"] {
+            assert!(key_of(&ends(several)).is_err(), "{several}");
+        }
+        assert!(key_of(&ends("gre 10.0.0.1 10.0.0.2 vlan 5")).is_ok());
     }
 }

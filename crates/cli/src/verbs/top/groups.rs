@@ -8,6 +8,7 @@ use flowloom::apps::accounting::AccountingRecord;
 use flowloom::flow_key::FlowKey;
 
 use crate::args::top::{GroupBy, SortBy};
+use crate::flow_name::{begins_low, has_ports, name_of_key, protocol_alone};
 
 /// The common key of the records of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,12 +28,6 @@ pub(super) enum Group {
     Label(Option<&'static str>),
 }
 
-/// Returns whether a protocol has ports.
-fn has_ports(protocol: u8) -> bool {
-    // TCP, UDP, DCCP, SCTP, UDP-Lite.
-    matches!(protocol, 6 | 17 | 33 | 132 | 136)
-}
-
 impl Group {
     /// Returns the depth of a group in the hierarchy.
     pub(super) fn depth(&self) -> usize {
@@ -42,13 +37,10 @@ impl Group {
         }
     }
 
-    /// Returns the name of the group; the name of a pair or a conversation begins with the
-    /// initiator.
+    /// Returns the name of the group, by which `extract --flow` selects it; the name of a pair or a
+    /// conversation begins with the initiator.
     pub(super) fn name(&self, totals: &Totals) -> String {
         let protocol = |number: u8| totals.protocol.map_or_else(|| number.to_string(), str::to_owned);
-        let port = |number: u8, port: u16| {
-            if has_ports(number) { format!("{}/{port}", protocol(number)) } else { protocol(number) }
-        };
         let family = |is_v6: bool| if is_v6 { "ipv6" } else { "ipv4" };
         match *self {
             Self::Host(address) | Self::Source(address) => address.to_string(),
@@ -57,22 +49,11 @@ impl Group {
                 let (one, other) = if is_low { (low, high) } else { (high, low) };
                 format!("{one} > {other}")
             }
-            Self::Port(number, of) => port(number, of),
-            Self::Protocol(number) => protocol(number),
+            Self::Port(number, port) if has_ports(number) => format!("{}/{port}", protocol(number)),
+            Self::Port(number, _) | Self::Protocol(number) => protocol_alone(number),
             Self::Conversation(words) => {
                 let key = FlowKey::from_words(words);
-                let ends = [
-                    SocketAddr::new(key.low_address(), key.low_port()),
-                    SocketAddr::new(key.high_address(), key.high_port()),
-                ];
-                let is_low = totals.initiator.is_none_or(|(_, initiator)| initiator == ends[0]);
-                let [one, other] = if is_low { ends } else { [ends[1], ends[0]] };
-                let vlan = totals.vlan.map_or(String::new(), |vlan| format!(" vlan {vlan}"));
-                if has_ports(key.protocol()) {
-                    format!("{} {one} > {other}{vlan}", protocol(key.protocol()))
-                } else {
-                    format!("{} {} > {}{vlan}", protocol(key.protocol()), one.ip(), other.ip())
-                }
+                name_of_key(&key, totals.is_low_first(&key), totals.tells_vlan)
             }
             Self::Label(label) => label.unwrap_or("unidentified").to_owned(),
             Self::Layer(is_v6, None, _) => family(is_v6).to_owned(),
@@ -97,7 +78,8 @@ pub(super) struct Totals {
     /// The source of the first record, and its start time.
     initiator: Option<(u64, SocketAddr)>,
     protocol: Option<&'static str>,
-    vlan: Option<u16>,
+    /// Whether another group has the same key but for a VLAN or tunnel.
+    tells_vlan: bool,
     /// Distinct destinations of a source, and their ports by protocol.
     pub(super) peers: u64,
     pub(super) ports: u64,
@@ -130,14 +112,20 @@ impl Totals {
     pub(super) fn oriented(&self, group: &Group) -> ([u64; 2], [u64; 2]) {
         let is_reversed = match (group, self.initiator) {
             (Group::Pair(low, _), Some((_, initiator))) => initiator.ip() != *low,
-            (Group::Conversation(words), Some((_, initiator))) => {
+            (Group::Conversation(words), Some(_)) => {
                 let key = FlowKey::from_words(*words);
-                initiator != SocketAddr::new(key.low_address(), key.low_port())
+                !begins_low(&key, self.is_low_first(&key))
             }
             _ => false,
         };
         let oriented = |[there, back]: [u64; 2]| if is_reversed { [back, there] } else { [there, back] };
         (oriented(self.packets), oriented(self.bytes))
+    }
+
+    /// Returns whether the lower end of the group's key is the initiator.
+    fn is_low_first(&self, key: &FlowKey) -> bool {
+        let low = SocketAddr::new(key.low_address(), key.low_port());
+        self.initiator.is_none_or(|(_, initiator)| initiator == low)
     }
 
     fn add(&mut self, record: &AccountingRecord, is_reversed: bool) {
@@ -162,7 +150,6 @@ impl Totals {
         let initiator = (record.start_ns, ends(record)[0]);
         self.initiator = Some(self.initiator.map_or(initiator, |before| before.min(initiator)));
         self.protocol = record.protocol_name();
-        self.vlan = record.vlans[0];
     }
 
     fn merge(&mut self, other: &Self) {
@@ -295,7 +282,17 @@ impl Groups {
         self.total
     }
 
-    fn sorted(self, figure: &impl Fn(&Totals) -> u64) -> Sorted {
+    fn sorted(mut self, figure: &impl Fn(&Totals) -> u64) -> Sorted {
+        let in_zones = self.sums.keys().filter_map(|group| match group {
+            Group::Conversation(words) => Some(FlowKey::from_words(*words)).filter(|key| key.zone() != 0),
+            _ => None,
+        });
+        let without: Vec<FlowKey> = in_zones.map(|key| key.with_zone(0)).collect();
+        for key in without {
+            if let Some(totals) = self.sums.get_mut(&Group::Conversation(*key.words())) {
+                totals.tells_vlan = true;
+            }
+        }
         let mut groups: Sorted = self.sums.into_iter().collect();
         groups.sort_unstable_by_key(|(group, totals)| (Reverse(figure(totals)), *group));
         groups
