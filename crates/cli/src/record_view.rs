@@ -91,6 +91,17 @@ impl FromStr for Where {
     }
 }
 
+impl Where {
+    /// Parses the expression.
+    ///
+    /// # Errors
+    ///
+    /// A message that names the option, the place, what is wrong, and what is valid.
+    pub(crate) fn parse(&self, schema: &Schema) -> Result<RecordFilter, String> {
+        RecordFilter::parse(&self.0, schema).map_err(|error| format!("--where: {error}"))
+    }
+}
+
 /// What a run selects and writes of its records.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordPlan {
@@ -158,10 +169,7 @@ impl RecordPlan {
                 columns
             }
         };
-        let parse = |Where(text): &Where| {
-            RecordFilter::parse(text, &schema).map_err(|error| format!("--where: {error}"))
-        };
-        let filter = filter.map(parse).transpose()?;
+        let filter = filter.map(|filter| filter.parse(&schema)).transpose()?;
         Ok(Self { schema, columns, asked, absent, filter, dates: Vec::new(), sampling: None })
     }
 

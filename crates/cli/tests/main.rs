@@ -4,6 +4,7 @@
 
 mod accounting;
 mod analyst_names;
+mod analyst_selection;
 mod bench;
 mod book;
 mod bytes;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use flowloom_flow_key::FlowKey;
 
-use crate::{Column, GroupSet, Value};
+use crate::{Column, GroupSet, Kind, Value, Word};
 
 /// The columns that records have, in the order of the values of a [`Row`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +27,15 @@ impl Schema {
     #[must_use]
     pub fn new(columns: impl Into<Vec<Column>>) -> Self {
         Self { columns: columns.into() }
+    }
+
+    /// Gives a column of words, whose set only the configuration knows, this set.
+    #[must_use]
+    pub fn with_words(mut self, name: &str, words: &'static [Word]) -> Self {
+        for column in self.columns.iter_mut().filter(|column| column.name == name) {
+            column.kind = Kind::Word(words);
+        }
+        self
     }
 
     /// Returns the columns.
@@ -91,12 +100,9 @@ impl fmt::Display for UnknownColumn {
 
 impl std::error::Error for UnknownColumn {}
 
-/// What other programs call columns: Wireshark, Zeek, Suricata, nfdump and `NFStream`.
-const ELSEWHERE: [(&str, &str); 40] = [
-    ("ip.addr", "address"),
-    ("ipv6.addr", "address"),
-    ("host", "address"),
-    ("ip", "address"),
+/// What other programs call columns: Wireshark, Zeek, Suricata, nfdump and `NFStream`; and what
+/// people call them. A name may stand for several columns.
+const ELSEWHERE: &[(&str, &str)] = &[
     ("ip.src", "source"),
     ("ipv6.src", "source"),
     ("src", "source"),
@@ -112,8 +118,6 @@ const ELSEWHERE: [(&str, &str); 40] = [
     ("dstip", "destination"),
     ("da", "destination"),
     ("id.resp_h", "destination"),
-    ("tcp.port", "port"),
-    ("udp.port", "port"),
     ("tcp.srcport", "source_port"),
     ("udp.srcport", "source_port"),
     ("src_port", "source_port"),
@@ -133,24 +137,117 @@ const ELSEWHERE: [(&str, &str); 40] = [
     ("dns.qry.name", "dns_query"),
     ("tls.handshake.extensions_server_name", "tls_sni"),
     ("http.host", "http_host"),
+    ("hostname", "http_host"),
+    ("http.user_agent", "http_user_agent"),
+    ("agent", "http_user_agent"),
+    ("ua", "http_user_agent"),
+    ("url", "http_target"),
+    ("uri", "http_target"),
+    ("path", "http_target"),
+    ("status", "http_status"),
+    ("method", "http_method"),
+    ("sni", "tls_sni"),
+    ("sni", "quic_sni"),
+    ("server_name", "tls_sni"),
+    ("server_name", "quic_sni"),
+    ("alpn", "tls_alpn"),
+    ("alpn", "quic_alpn"),
+    ("ja3", "tls_ja4"),
+    ("ja3", "quic_ja4"),
+    ("ja4", "tls_ja4"),
+    ("ja4", "quic_ja4"),
+    ("fingerprint", "tls_ja4"),
+    ("fingerprint", "quic_ja4"),
+    ("domain", "dns_query"),
+    ("domain", "tls_sni"),
+    ("domain", "http_host"),
+    ("dns", "dns_query"),
+    ("query", "dns_query"),
+    ("rcode", "dns_response_code"),
+    ("answers", "dns_answers"),
+    ("rtt", "handshake_rtt"),
+    ("rtt", "rtt_mean"),
+    ("latency", "handshake_rtt"),
+    ("latency", "rtt_mean"),
+    ("ping", "handshake_rtt"),
+    ("delay", "handshake_rtt"),
+    ("retransmits", "retransmissions"),
+    ("resets", "end_reason"),
+    ("reset", "end_reason"),
+    ("state", "conn_state"),
+    ("state", "tcp_state"),
+    ("history", "conn_history"),
+    ("flags", "tcp_flags"),
+    ("app", "l7_protocol"),
+    ("application", "l7_protocol"),
+    ("label", "l7_protocol"),
+    ("action", "verdict"),
+    ("time", "start"),
+    ("time", "end"),
+    ("timestamp", "start"),
+    ("first", "start"),
+    ("ts", "start"),
+    ("last", "end"),
+    ("size", "bytes"),
+    ("octets", "bytes"),
+    ("volume", "bytes"),
+    ("reason", "end_reason"),
+    ("id", "community_id"),
+    ("flow_id", "community_id"),
+    ("vlan_id", "vlan"),
 ];
+
+/// Names of one end or direction, and of the sums over both, which only expressions know.
+const BOTH: [(&[&str], &[&str]); 5] = [
+    (&["duration", "elapsed", "length"], &["duration", "start", "end"]),
+    (&["address", "ip", "host", "addr", "ip.addr", "ipv6.addr"], &["address", "source", "destination"]),
+    (&["port", "tcp.port", "udp.port"], &["port", "source_port", "destination_port"]),
+    (&["total_bytes", "total"], &["total_bytes", "bytes", "reverse_bytes"]),
+    (&["total_packets"], &["total_packets", "packets", "reverse_packets"]),
+];
+
+/// Returns the valid columns that an unknown name stands for elsewhere.
+fn elsewhere<'a>(name: &str, valid: &[&'a str]) -> Vec<&'a str> {
+    // Words of a name may be joined in several ways.
+    let joined = name.replace([' ', '-', '.'], "_");
+    let of = |ours: &str| valid.iter().copied().find(|column| *column == ours);
+    if let Some(exact) = of(&joined) {
+        return vec![exact];
+    }
+    if let Some((_, ours)) = BOTH.iter().find(|(names, _)| names.contains(&name)) {
+        let known: Vec<&str> = ours.iter().filter_map(|ours| of(ours)).collect();
+        return if known.first() == Some(&ours[0]) { known[..1].to_vec() } else { known };
+    }
+    let is_it = |other: &str| other == name || other.replace('.', "_") == joined;
+    let named = ELSEWHERE.iter().filter(|(other, _)| is_it(other));
+    let mut known: Vec<&str> = named.filter_map(|(_, ours)| of(ours)).collect();
+    // A part of a name, such as `user_agent`.
+    if known.is_empty() && joined.len() > 2 {
+        let ends = |column: &&&str| column.ends_with(&joined) && !column.starts_with("reverse_");
+        known = valid.iter().filter(ends).copied().take(3).collect();
+    }
+    known
+}
 
 /// Returns the end of an error about an unknown name: the name that is probably meant, and the
 /// valid ones, the nearest first.
 #[must_use]
 pub fn advice(name: &str, valid: &[&str]) -> String {
     let lower = name.to_lowercase();
-    let elsewhere = ELSEWHERE.iter().find(|(other, _)| *other == lower).map(|(_, ours)| *ours);
-    let near = || nearest(&lower, valid);
-    let meant = elsewhere.filter(|ours| valid.contains(ours)).or_else(near);
-    let meant = meant.map_or(String::new(), |ours| format!(": did you mean {ours}?"));
-    format!("{meant}\n  use {}", nearest_first(name, valid))
+    let mut meant = elsewhere(&lower, valid);
+    if meant.is_empty() {
+        meant.extend(nearest(&lower, valid));
+    }
+    let said = meant.join(" or ");
+    let said = if meant.is_empty() { said } else { format!(": did you mean {said}?") };
+    format!("{said}\n  use {}", nearest_first(name, valid))
 }
 
 /// Returns the valid name that differs least from an unknown one, if by at most two letters.
 #[must_use]
 pub fn nearest<'a>(name: &str, valid: &[&'a str]) -> Option<&'a str> {
-    let alike = valid.iter().map(|other| (distance(name, other), *other));
+    let lower = name.to_lowercase();
+    let alike = valid.iter().map(|other| (distance(&lower, &other.to_lowercase()), *other));
     alike.filter(|(letters, _)| *letters < FAR).min_by_key(|(letters, _)| *letters).map(|(_, other)| other)
 }
 
@@ -219,7 +316,7 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Group, Kind, element};
+    use crate::{Group, element};
 
     const COLUMNS: &[Column] = &[
         Column::new("source", Kind::Address, "").in_group(Group::Default),
@@ -248,6 +345,21 @@ mod tests {
         );
         let error = Schema::new(COLUMNS).select(&["ip.src"]).unwrap_err().to_string();
         assert!(error.starts_with("unknown column 'ip.src': did you mean source?"), "{error}");
+        for (name, meant) in [
+            ("SNI", "tls_sni"),
+            ("server name", "tls_sni"),
+            ("domain", "tls_sni"),
+            ("Reverse-Packets", "reverse_packets"),
+            ("ip", "source or destination"),
+            ("port", "source_port or destination_port"),
+            ("octets", "bytes"),
+        ] {
+            let columns = ["source", "destination", "source_port", "destination_port", "tls_sni", "bytes"];
+            let columns = columns.into_iter().chain(["reverse_bytes", "reverse_packets"]);
+            let advice = advice(name, &columns.collect::<Vec<_>>());
+            assert!(advice.starts_with(&format!(": did you mean {meant}?")), "{name}{advice}");
+        }
+        assert!(advice("port", &["source_port", "port"]).starts_with(": did you mean port?"));
         let error = Schema::new(COLUMNS).select(&["weather"]).unwrap_err().to_string();
         assert!(error.starts_with("unknown column 'weather'\n  use "), "{error}");
         assert_eq!(nearest_first("", &["abc", "b"]), "b, abc");

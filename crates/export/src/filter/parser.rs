@@ -1,6 +1,6 @@
 //! Parses tokens to an expression.
 
-use flowloom_record::{GroupSet, Kind, Schema, advice, nearest_first};
+use flowloom_record::{GroupSet, Kind, Schema, advice};
 
 use super::lexer::{Comparison, Token, TokenKind};
 use super::subject::{DERIVED, Subject};
@@ -225,7 +225,7 @@ fn word(kind: Kind, name: &str, text: &str) -> Result<String, String> {
             if !words.is_empty() && !text.is_empty() && words.iter().all(|word| word.name != text) =>
         {
             let words: Vec<&str> = words.iter().map(|word| word.name).collect();
-            Err(format!("'{text}' is not a value of {name}\n  use {}", nearest_first(text, &words)))
+            Err(format!("'{text}' is not a value of {name}{}", advice(text, &words)))
         }
         _ => Ok(text.to_owned()),
     }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::UNIX_EPOCH;
 
-use flowloom_record::{Kind, PROTOCOL_NAMES};
+use flowloom_record::{Kind, PROTOCOL_NAMES, nearest};
 
 use super::Prefix;
 
@@ -45,9 +45,12 @@ pub(super) fn number(text: &str, kind: Kind) -> Result<u64, String> {
             format!("'{text}' is not a time: write 2026-11-25T17:00:00Z (UTC), or nanoseconds since 1970")
         }),
         Kind::Protocol => scaled(text, &[]).or_else(|| protocol(text)).ok_or_else(|| {
+            let names: Vec<&str> = PROTOCOL_NAMES.iter().map(|word| word.name).collect();
+            let meant = nearest(&text.to_ascii_lowercase(), &names);
+            let meant = meant.map_or(String::new(), |meant| format!(": did you mean {meant}?"));
             format!(
-                "'{text}' is not a protocol: write a number, or a name such as tcp, udp, icmp or \
-                ipv6-icmp"
+                "'{text}' is not a protocol{meant}\n  write a number, or a name such as tcp, udp, icmp or \
+                ipv6-icmp; l7_protocol has application protocols"
             )
         }),
         Kind::Bits => scaled(text, &[]).or_else(|| flag(text)).ok_or_else(|| {

@@ -1,10 +1,11 @@
 //! The L7 filter: its patterns, and its labels.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 
 use flowloom::apps::{Confidence, L7Flow, L7Options, L7Plan, L7State};
 use flowloom::dpi::{self, load::LoadError};
+use flowloom::record::Word;
 
 use crate::args::replay::Replay;
 use crate::exit::Failure;
@@ -59,6 +60,13 @@ pub(crate) fn load_patterns(
         patterns = dpi::builtin();
     }
     L7Plan::new(&patterns, options).map_err(|error| Failure::Usage(format!("{option}: {error}")))
+}
+
+/// Returns the labels that flows may have, for as long as the process lives.
+pub(super) fn words(plan: &L7Plan) -> &'static [Word] {
+    let names: BTreeSet<&str> = std::iter::once("-").chain(plan.scanner().names()).collect();
+    let word = |name: &str| Word::new(Box::leak(name.to_owned().into_boxed_str()), 0);
+    names.into_iter().map(word).collect::<Vec<_>>().leak()
 }
 
 /// The labels of the flows of a run, from the columns of their records.

@@ -145,6 +145,10 @@ impl<'a> Plan<'a> {
     ) -> Result<Self, Failure> {
         let Work { application, rules, probe } = Work::of(arguments, modules, common)?;
         let records = record_plan(arguments, application.schema())?;
+        if let (Some(filter), Some(plan)) = (&arguments.record_filter, application.l7()) {
+            let schema = application.schema().with_words("l7_protocol", l7::words(plan));
+            filter.parse(&schema).map_err(Failure::Usage)?;
+        }
         let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
         let options = set_options(arguments);
         let isa = isa_named(&arguments.isa)?;

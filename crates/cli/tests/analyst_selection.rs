@@ -1,0 +1,49 @@
+//! Selections, sizes and sorting as an analyst writes them.
+
+use crate::bytes::pcap;
+use crate::support::{Folder, flowloom};
+
+#[test]
+fn a_word_that_no_value_can_have_is_refused_with_the_nearest() {
+    let folder = Folder::new();
+    let trace = folder.write("t.pcap", &pcap(3));
+    let rules = folder.write("fw.ipt", b"*filter\n:INPUT DROP [0:0]\n-A INPUT -p udp -j ACCEPT\nCOMMIT\n");
+    for (expression, meant) in [
+        ("l7_protocol == dnss", "did you mean dns?"),
+        ("l7_protocol in (dns, htpt)", "'htpt' is not a value of l7_protocol"),
+        ("l7_protocol != 'nosuch protocol'", "is not a value of l7_protocol"),
+        ("end_reason == finn", "did you mean fin?"),
+        ("protocol == utp", "did you mean udp?"),
+        ("protocol_name == TCP", "is not a value of protocol_name: did you mean tcp?"),
+        ("conn_state == s00", "did you mean S0?"),
+        ("verdict == denny", "did you mean deny?"),
+        ("direction == sin", "did you mean syn?"),
+    ] {
+        flowloom(["top", &trace, "--rules", &rules, "--where", expression]).ends(2).says(&[meant]);
+    }
+    for expression in ["l7_protocol == dns", "l7_protocol == '-'", "l7_protocol contains dn"] {
+        flowloom(["top", &trace, "--where", expression]).ends(0);
+    }
+}
+
+#[test]
+fn a_column_is_found_by_what_people_call_it() {
+    let folder = Folder::new();
+    let trace = folder.write("t.pcap", &pcap(3));
+    for (name, meant) in [
+        ("sni", "tls_sni or quic_sni"),
+        ("http host", "http_host"),
+        ("ja3", "tls_ja4 or quic_ja4"),
+        ("domain", "dns_query or tls_sni or http_host"),
+        ("rtt", "handshake_rtt or rtt_mean"),
+        ("latency", "handshake_rtt or rtt_mean"),
+        ("user-agent", "http_user_agent"),
+        ("port", "source_port or destination_port"),
+        ("ip", "source or destination"),
+        ("Duration", "start or end"),
+    ] {
+        let said = format!("unknown column '{name}': did you mean {meant}?");
+        flowloom(["replay", &trace, "--flows", "-", "--columns", name]).ends(2).says(&[&said]);
+    }
+    flowloom(["top", &trace, "--where", "ip == 192.0.2.1"]).ends(2).says(&["did you mean address?"]);
+}
