@@ -37,25 +37,26 @@ pub(crate) struct FieldGroups {
 impl FromStr for FieldGroups {
     type Err = String;
 
-    /// Parses a list of names, or `all`.
+    /// Parses a list of names, of which one may be `all`.
     fn from_str(text: &str) -> Result<Self, String> {
-        if text == "all" {
-            // What only Zeek's log or other meters have is asked for by name, and so is the file,
-            // for which captures are read otherwise.
-            let others: GroupSet = [Group::Features, Group::Conn, Group::File].into_iter().collect();
-            return Ok(Self { groups: GroupSet::FIELDS.intersection(others.complement()), is_all: true });
-        }
         let named = |name: &str| match name.trim() {
+            "all" => {
+                // What only Zeek's log or other meters have is asked for by name, and so is the
+                // file, for which captures are read otherwise.
+                let others: GroupSet = [Group::Features, Group::Conn, Group::File].into_iter().collect();
+                Ok(GroupSet::FIELDS.intersection(others.complement()))
+            }
             "file" => Err(String::from("the column `file` is added by --by-file")),
-            "l7" => Ok(Group::Label),
-            name => Group::field(name).ok_or_else(|| {
+            "l7" => Ok([Group::Label].into_iter().collect()),
+            name => Group::field(name).map(|group| [group].into_iter().collect()).ok_or_else(|| {
                 let names = Group::FIELDS.into_iter().filter(|group| *group != Group::File);
                 let names = names.map(Group::name).collect::<Vec<_>>().join(", ");
                 format!("unknown group of fields '{name}'\n  use {names}, l7, or `all`")
             }),
         };
-        let groups = text.split(',').map(named).collect::<Result<_, _>>()?;
-        Ok(Self { groups, is_all: false })
+        let all: Result<Vec<GroupSet>, String> = text.split(',').map(named).collect();
+        let groups = all?.into_iter().fold(GroupSet::NONE, GroupSet::union);
+        Ok(Self { groups, is_all: text.split(',').any(|name| name.trim() == "all") })
     }
 }
 
@@ -321,6 +322,10 @@ mod tests {
         for fields in ["handshake,splt", "splt, handshake,splt"] {
             assert_eq!(names(plan::<All>(Some("packets"), fields, None, None)), expected);
         }
+        let groups = |text: &str| text.parse::<FieldGroups>().unwrap();
+        assert_eq!(groups("all,sizes").groups(), groups("all").groups());
+        let more = groups("conn, all");
+        assert!(more.is_all() && more.groups() == groups("all").groups().union(groups("conn").groups()));
         let named = names(plan::<All>(Some("handshake_ack,source"), "handshake", None, None));
         assert_eq!(named, ["handshake_ack", "source", "handshake_rtt", "handshake_answer"]);
         let named = plan::<All>(Some("tls_sni,source"), "", Some("dns_query == a"), None).unwrap();
