@@ -47,3 +47,34 @@ fn a_column_is_found_by_what_people_call_it() {
     }
     flowloom(["top", &trace, "--where", "ip == 192.0.2.1"]).ends(2).says(&["did you mean address?"]);
 }
+
+#[test]
+fn sizes_and_times_are_taken_as_people_write_them() {
+    let folder = Folder::new();
+    let trace = folder.write("t.pcap", &pcap(3));
+    for options in [
+        &["--memory", "256MiB"][..],
+        &["--memory", "256MB"],
+        &["--timeout", "1h30m"],
+        &["--from", "+0.5s", "--to", "+1h"],
+        &["--unpack-max", "1GiB"],
+        &["--where", "total_bytes < 1MiB and duration < 1h30m"],
+        &["-n", "1k"],
+    ] {
+        flowloom([&["top", &trace], options].concat()).ends(0);
+    }
+    for (options, forms) in [
+        (["--memory", "1XB"], "64M, 64MiB or 64MB"),
+        (["--timeout", "1h30"], "5m or 1h30m"),
+        (["--groups-max", "many"], "k, M, G or T"),
+        (["--from", "+soon"], "+30 or +1h30m"),
+    ] {
+        flowloom([&["top", &trace][..], &options].concat()).ends(2).says(&[forms]);
+    }
+    let flows = ["replay", &trace, "--flows", "-", "--fields"];
+    let heads = |fields: &str| {
+        let all = flowloom([&flows[..], &[fields]].concat()).ends(0);
+        all.text().lines().next().unwrap().to_owned()
+    };
+    assert!(heads("all,conn").contains("conn_state") && heads("conn,all") == heads("all,conn"));
+}

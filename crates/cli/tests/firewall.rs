@@ -254,7 +254,7 @@ fn a_watched_file_is_loaded_when_it_changes_and_not_when_it_is_bad_or_too_much()
     std::thread::sleep(Duration::from_millis(600));
     assert_eq!(running.said().lines().count(), 1, "nothing has changed");
     std::fs::copy(&large, &rules).unwrap();
-    let said = running.says("the limit is 20000", 1);
+    let said = running.says("the limit is 20480", 1);
     assert!(said.contains("the rules stay unchanged") && said.contains("the classifier needs"), "{said}");
     std::fs::remove_file(&rules).unwrap();
     running.says("the rules stay unchanged", 2);

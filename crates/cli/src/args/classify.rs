@@ -74,7 +74,7 @@ pub(crate) struct Classify {
     pub(crate) algorithm: AlgorithmName,
 
     /// Memory limit for the classifier of each address family, in bytes
-    #[arg(long, default_value = "1G", value_name = "BYTES", value_parser = parse::positive)]
+    #[arg(long, default_value = "1G", value_name = "BYTES", value_parser = parse::positive_bytes)]
     pub(crate) memory_max: u64,
 
     /// Stop after N packets

@@ -57,7 +57,7 @@ pub(crate) struct FirewallOptions {
     pub(crate) rules_algorithm: AlgorithmName,
 
     /// Memory limit for the classifier of each address family, in bytes
-    #[arg(long, default_value = "1G", value_name = "BYTES", value_parser = parse::positive, requires = "rules")]
+    #[arg(long, default_value = "1G", value_name = "BYTES", value_parser = parse::positive_bytes, requires = "rules")]
     pub(crate) rules_memory: u64,
 
     /// Number of most-matched rules to list

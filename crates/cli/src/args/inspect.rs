@@ -41,7 +41,7 @@ pub(crate) struct Inspect {
     pub(crate) limit: Option<u64>,
 
     /// Maximum bytes that a compressed input may decompress to
-    #[arg(long, value_name = "BYTES", default_value = "1000G", value_parser = parse::positive)]
+    #[arg(long, value_name = "BYTES", default_value = "1000G", value_parser = parse::positive_bytes)]
     pub(crate) unpack_max: u64,
 
     /// Maximum decompressed bytes per compressed byte, checked beyond 256 MiB [default: no limit]

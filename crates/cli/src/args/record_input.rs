@@ -48,6 +48,10 @@ pub(crate) struct RecordInput {
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     pub(crate) timeout: Option<u64>,
 
+    /// Memory for flow tables, fields and sums, in bytes [default: what is free]
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
+    pub(crate) memory: Option<u64>,
+
     /// Exit with 4 if a capture is truncated or corrupt
     #[arg(long)]
     pub(crate) strict: bool,
@@ -57,7 +61,7 @@ pub(crate) struct RecordInput {
     pub(crate) no_mmap: bool,
 
     /// Maximum bytes that a compressed input may decompress to
-    #[arg(long, value_name = "BYTES", default_value = "1000G", value_parser = parse::positive)]
+    #[arg(long, value_name = "BYTES", default_value = "1000G", value_parser = parse::positive_bytes)]
     pub(crate) unpack_max: u64,
 
     /// Maximum decompressed bytes per compressed byte, checked beyond 256 MiB [default: no limit]
@@ -75,6 +79,7 @@ impl RecordInput {
         replay.firewall.rules.clone_from(&self.rules);
         replay.decoding = self.decoding.clone();
         (replay.timeout, replay.strict, replay.no_mmap) = (self.timeout, self.strict, self.no_mmap);
+        replay.memory = self.memory;
         (replay.unpack_max, replay.unpack_ratio_max) = (self.unpack_max, self.unpack_ratio_max);
         replay
     }

@@ -355,7 +355,7 @@ pub(crate) struct Replay {
     pub(crate) hugepages: HugePagesName,
 
     /// Maximum bytes that a compressed input may decompress to
-    #[arg(long, value_name = "BYTES", default_value = "1000G", value_parser = parse::positive)]
+    #[arg(long, value_name = "BYTES", default_value = "1000G", value_parser = parse::positive_bytes)]
     pub(crate) unpack_max: u64,
 
     /// Maximum decompressed bytes per compressed byte, checked beyond 256 MiB [default: no limit]

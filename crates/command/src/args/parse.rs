@@ -2,7 +2,6 @@
 
 use std::fmt::Display;
 use std::net::SocketAddr;
-use std::num::{IntErrorKind, ParseIntError};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
@@ -14,14 +13,9 @@ pub fn unsigned<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok().filter(|_| !text.starts_with('+'))
 }
 
-/// Reads a whole number.
-pub fn whole<T: FromStr<Err = ParseIntError>>(text: &str) -> Result<T, String> {
-    unsigned(text).ok_or_else(|| match text.parse::<T>() {
-        Err(error) if *error.kind() == IntErrorKind::PosOverflow && !text.starts_with('+') => {
-            format!("'{text}' is too large")
-        }
-        _ => format!("'{text}' is not a whole number: write digits, such as 8"),
-    })
+/// Reads a whole number, with the suffixes of [`count`].
+pub fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    T::try_from(count(text)?).map_err(|_| format!("'{text}' is too large"))
 }
 
 /// Reads a whole number within bounds.
@@ -40,15 +34,12 @@ pub fn threshold(text: &str) -> Result<Threshold, String> {
     Ok(Threshold::from_percent(percent))
 }
 
-/// Reads a count: digits, with `k`, `M` or `G` for thousands, millions and thousand millions.
+/// Reads a count: digits, with `k`, `M`, `G` or `T` for powers of 1000, or `Ki` and so on for
+/// powers of 1024.
 pub fn count(text: &str) -> Result<u64, String> {
-    let (digits, factor) = match text.char_indices().last() {
-        Some((at, 'k' | 'K')) => (&text[..at], 1_000),
-        Some((at, 'm' | 'M')) => (&text[..at], 1_000_000),
-        Some((at, 'g' | 'G')) => (&text[..at], 1_000_000_000),
-        _ => (text, 1),
-    };
-    times(text, &digits.replace('_', ""), factor, "count")
+    scaled(text, 1000).ok_or_else(|| {
+        refused(text, "a count: write digits, optionally followed by k, M, G or T, such as 10k")
+    })?
 }
 
 /// Reads a range of offsets, of which the second one is excluded.
@@ -73,24 +64,58 @@ pub fn positive(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads a number of bytes: digits, with `k`, `M` or `G` for 1024 and its powers.
-pub fn bytes(text: &str) -> Result<u64, String> {
-    let (digits, factor) = match text.char_indices().last() {
-        Some((at, 'k' | 'K')) => (&text[..at], 1 << 10),
-        Some((at, 'm' | 'M')) => (&text[..at], 1 << 20),
-        Some((at, 'g' | 'G')) => (&text[..at], 1 << 30),
-        _ => (text, 1),
-    };
-    times(text, digits, factor, "size")
+/// Reads a number of bytes that is not zero.
+pub fn positive_bytes(text: &str) -> Result<u64, String> {
+    match bytes(text)? {
+        0 => Err(String::from("must be at least 1")),
+        number => Ok(number),
+    }
 }
 
-/// Returns the product of a number, which `text` has as digits, and a factor.
-fn times(text: &str, digits: &str, factor: u64, what: &str) -> Result<u64, String> {
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("'{text}' is not a {what}: write digits, optionally followed by k, M or G"));
+/// Reads a number of bytes: digits, with `k`, `M`, `G` or `T` for powers of 1024, as `KiB` and so
+/// on; `kB`, `MB` and so on are powers of 1000, as in `dd`.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    scaled(text, 1024).ok_or_else(|| {
+        refused(
+            text,
+            "a size: write bytes, optionally followed by k, M, G or T, such as 64M, 64MiB or 64MB",
+        )
+    })?
+}
+
+fn refused(text: &str, expected: &str) -> String {
+    format!("'{text}' is not {expected}")
+}
+
+/// Reads a number with a prefix of units, which is a power of `base` if it stands alone. The outer
+/// value is missing for another form.
+fn scaled(text: &str, base: u64) -> Option<Result<u64, String>> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '_' && c != '.').unwrap_or(text.len());
+    let (digits, suffix) = text.split_at(end);
+    let (prefix, base) = match suffix.strip_suffix(['B', 'b']) {
+        Some(rest) => rest.strip_suffix('i').map_or((rest, 1000), |prefix| (prefix, 1024)),
+        None => suffix.strip_suffix('i').map_or((suffix, base), |prefix| (prefix, 1024)),
+    };
+    let power = ["", "k", "m", "g", "t"].iter().position(|one| prefix.eq_ignore_ascii_case(one))?;
+    if power == 0 && suffix.contains('i') {
+        return None;
     }
-    let number = digits.parse().ok().and_then(|number: u64| number.checked_mul(factor));
-    number.ok_or_else(|| format!("'{text}' is too large"))
+    let factor = u128::from(base).pow(u32::try_from(power).ok()?);
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let digits = |text: &str| text.replace('_', "");
+    let (whole, fraction) = (digits(whole), digits(fraction));
+    if whole.is_empty() || whole.contains('.') || fraction.contains('.') || fraction.len() > 9 {
+        return None;
+    }
+    let ones = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
+    let part = factor * if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
+    if !part.is_multiple_of(ones) || power == 0 && text.contains('.') {
+        return None;
+    }
+    let number =
+        whole.parse::<u128>().ok().and_then(|whole| whole.checked_mul(factor)?.checked_add(part / ones));
+    let number = number.and_then(|number| u64::try_from(number).ok());
+    Some(number.ok_or_else(|| format!("'{text}' is too large")))
 }
 
 /// Reads the factor for pauses.
@@ -149,19 +174,49 @@ pub fn pace(text: &str) -> Result<Pace, String> {
     }
 }
 
-/// Reads a positive duration as nanoseconds: seconds, or a number with `ms`, `s`, `m`, `h` or `d`.
+/// Reads a positive duration as nanoseconds: seconds, or numbers with units, such as `1h30m`.
 pub fn seconds(text: &str) -> Result<u64, String> {
-    let units = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86_400.0)];
-    let of_unit = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)));
-    let (number, factor) = of_unit.unwrap_or((text, 1.0));
-    match unsigned::<f64>(number).map(|number| number * factor) {
+    match duration(text) {
         Some(seconds) if seconds.is_finite() && seconds > 0.0 && seconds < 1e9 => {
             Ok((seconds * 1e9) as u64)
         }
         _ => Err(format!(
-            "'{text}' is not a number of seconds above 0 and below 1e9, or one with ms, s, m, h or d, such as 5m"
+            "'{text}' is not a number of seconds above 0 and below 1e9, or one with ms, s, m, h or d, such as 5m \
+             or 1h30m"
         )),
     }
+}
+
+/// Units of durations in seconds. A unit that ends in another one comes before it.
+const UNITS: [(&str, f64); 8] = [
+    ("us", 1e-6),
+    ("ms", 1e-3),
+    ("sec", 1.0),
+    ("min", 60.0),
+    ("s", 1.0),
+    ("m", 60.0),
+    ("h", 3600.0),
+    ("d", 86_400.0),
+];
+
+/// Reads seconds, or numbers with units, the largest unit first.
+fn duration(text: &str) -> Option<f64> {
+    if let Some(seconds) = unsigned::<f64>(text) {
+        return Some(seconds);
+    }
+    let (mut rest, mut sum, mut least) = (text, 0.0, f64::INFINITY);
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, behind) = rest.split_at(end);
+        let end = behind.find(|c: char| c.is_ascii_digit()).unwrap_or(behind.len());
+        let (_, factor) = UNITS.iter().find(|(unit, _)| *unit == &behind[..end])?;
+        if *factor >= least {
+            return None;
+        }
+        sum += unsigned::<f64>(number)? * factor;
+        (rest, least) = (&behind[end..], *factor);
+    }
+    (least < f64::INFINITY).then_some(sum)
 }
 
 /// A point in time, absolute or relative to the first packet.
@@ -178,8 +233,8 @@ pub enum Instant {
 pub fn instant(text: &str) -> Result<Instant, String> {
     let wrong = || {
         format!(
-            "'{text}' is not a time: write 2026-11-25T17:00:00Z (UTC), seconds since 1970, or +30 for \
-             seconds after the first packet"
+            "'{text}' is not a time: write 2026-11-25T17:00:00Z (UTC), seconds since 1970, or +30 or +1h30m \
+             for the time after the first packet"
         )
     };
     // Parse digit by digit: a floating-point number of seconds since 1970 has no nanosecond
@@ -193,7 +248,9 @@ pub fn instant(text: &str) -> Result<Instant, String> {
         unsigned::<u64>(whole)?.checked_mul(1_000_000_000)?.checked_add(ns)
     };
     if let Some(after) = text.strip_prefix('+') {
-        return seconds(after.strip_suffix('s').unwrap_or(after)).map(Instant::After).ok_or_else(wrong);
+        let with_units =
+            || Some((duration(after).filter(|seconds| (0.0..1e9).contains(seconds))? * 1e9) as u64);
+        return seconds(after).or_else(with_units).map(Instant::After).ok_or_else(wrong);
     }
     if let Some(at) = seconds(text) {
         return Ok(Instant::At(at));
@@ -211,7 +268,7 @@ mod tests {
     fn counts_have_suffixes() {
         assert_eq!(count("12k"), Ok(12_000));
         assert_eq!(count("1_000"), Ok(1_000));
-        assert_eq!(count("3M"), Ok(3_000_000));
+        assert_eq!((count("3M"), count("2Ki"), count("1.5k")), (Ok(3_000_000), Ok(2048), Ok(1500)));
         assert!(count("").is_err() && count("k").is_err() && count("-1").is_err());
         assert!(positive("0").is_err());
         for text in ["18446744073709551616", "18446744073709551616k", "99999999999G"] {
@@ -221,11 +278,14 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_digits_and_say_so() {
-        assert_eq!((whole::<u32>("12"), whole::<usize>("0")), (Ok(12), Ok(0)));
-        for text in ["abc", "", "-1", "+1", "+", "1.5", "12k", "+4294967296"] {
-            let said = format!("'{text}' is not a whole number: write digits, such as 8");
-            assert_eq!(whole::<u32>(text), Err(said));
+    fn whole_numbers_are_counts_of_a_type() {
+        assert_eq!(
+            (whole::<u32>("12"), whole::<usize>("0"), whole::<u32>("12k")),
+            (Ok(12), Ok(0), Ok(12_000))
+        );
+        for text in ["abc", "", "-1", "+1", "+", "1.5", "1..5k", "1Ki5", "1i", "1iB", "+4294967296"] {
+            let said = whole::<u32>(text).unwrap_err();
+            assert!(said.starts_with(&format!("'{text}' is not a count: write digits")), "{said}");
         }
         assert_eq!(whole::<u32>("4294967296").unwrap_err(), "'4294967296' is too large");
     }
@@ -253,7 +313,14 @@ mod tests {
     #[test]
     fn sizes_are_in_powers_of_two() {
         assert_eq!((bytes("32k"), bytes("2M"), bytes("100")), (Ok(32 << 10), Ok(2 << 20), Ok(100)));
-        assert!(bytes("k").is_err() && bytes("1.5k").is_err() && bytes("99999999999G").is_err());
+        for (text, number) in
+            [("1KiB", 1 << 10), ("1kB", 1000), ("1MB", 1_000_000), ("1MiB", 1 << 20), ("1.5k", 1536)]
+        {
+            assert_eq!(bytes(text), Ok(number), "{text}");
+        }
+        assert_eq!((bytes("7B"), bytes("1TiB")), (Ok(7), Ok(1 << 40)));
+        assert!(bytes("k").is_err() && bytes("1.0001k").is_err() && bytes("99999999999G").is_err());
+        assert!(bytes("1X").unwrap_err().contains("such as 64M, 64MiB or 64MB"));
     }
 
     #[test]
@@ -275,6 +342,7 @@ mod tests {
             (instant("+1.5"), instant("+60s")),
             (Ok(Instant::After(1_500_000_000)), Ok(Instant::After(60_000_000_000)))
         );
+        assert_eq!(instant("+1h30m"), Ok(Instant::After(5_400_000_000_000)));
         for text in ["", "+", "-1", "noon", "1e9", "1.2.3", "2023-13-01T00:00:00Z", "99999999999999999999"]
         {
             assert!(instant(text).is_err(), "{text}");
@@ -287,7 +355,11 @@ mod tests {
         assert_eq!(seconds("60s"), Ok(60_000_000_000));
         assert_eq!((seconds("5m"), seconds("1.5h")), (Ok(300_000_000_000), Ok(5_400_000_000_000)));
         assert_eq!((seconds("250ms"), seconds("2d")), (Ok(250_000_000), Ok(172_800_000_000_000)));
-        assert!(seconds("m").is_err() && seconds("5 m").is_err() && seconds("20000d").is_err());
+        assert_eq!((seconds("1h30m"), seconds("1m2.5s")), (Ok(5_400_000_000_000), Ok(62_500_000_000)));
+        assert_eq!((seconds("5min"), seconds("10us")), (Ok(300_000_000_000), Ok(10_000)));
+        for text in ["m", "5 m", "20000d", "30m1h", "1m1m", "1h30", "1.2.3s", "1w"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
         assert!(seconds("0").is_err() && seconds("nan").is_err());
     }
 }

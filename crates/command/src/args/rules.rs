@@ -142,7 +142,7 @@ pub struct Stats {
     pub options: RuleOptions,
 
     /// Memory limit for the classifier of each address family, in bytes
-    #[arg(long, default_value = "1G", value_name = "BYTES", value_parser = parse::positive)]
+    #[arg(long, default_value = "1G", value_name = "BYTES", value_parser = parse::positive_bytes)]
     pub memory_max: u64,
 }
 

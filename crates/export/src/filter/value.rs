@@ -8,7 +8,8 @@ use flowloom_record::{Kind, PROTOCOL_NAMES, nearest};
 use super::Prefix;
 
 /// Factors of numbers, by their suffixes.
-const FACTORS: [(&str, u64); 7] = [
+const FACTORS: [(&str, u64); 8] = [
+    ("K", 1_000),
     ("Ki", 1 << 10),
     ("Mi", 1 << 20),
     ("Gi", 1 << 30),
@@ -19,7 +20,8 @@ const FACTORS: [(&str, u64); 7] = [
 ];
 
 /// Nanoseconds of the units of durations. A unit that ends in another one comes before it.
-const UNITS: [(&str, u64); 6] = [
+const UNITS: [(&str, u64); 7] = [
+    ("d", 86_400_000_000_000),
     ("ns", 1),
     ("us", 1_000),
     ("ms", 1_000_000),
@@ -38,8 +40,10 @@ fn flag(text: &str) -> Option<u64> {
 /// Reads a number of a subject of this kind.
 pub(super) fn number(text: &str, kind: Kind) -> Result<u64, String> {
     match kind {
-        Kind::Duration => scaled(text, &UNITS).ok_or_else(|| {
-            format!("'{text}' is not a duration: write a number with ns, us, ms, s, m or h, such as 1.5s")
+        Kind::Duration => scaled(text, &UNITS).or_else(|| compound(text)).ok_or_else(|| {
+            format!(
+                "'{text}' is not a duration: write a number with ns, us, ms, s, m, h or d, such as 1.5s or 1h30m"
+            )
         }),
         Kind::Time => scaled(text, &[]).or_else(|| time(text)).ok_or_else(|| {
             format!("'{text}' is not a time: write 2026-11-25T17:00:00Z (UTC), or nanoseconds since 1970")
@@ -67,13 +71,36 @@ pub(super) fn number(text: &str, kind: Kind) -> Result<u64, String> {
         | Kind::Digest
         | Kind::Address
         | Kind::Word(_)
-        | Kind::Text => scaled(text, &FACTORS).ok_or_else(|| {
+        | Kind::Text => scaled(without_unit(text), &FACTORS).ok_or_else(|| {
             format!(
                 "'{text}' is not a number: write digits, optionally followed by k, M, G, T, Ki, Mi \
-                or Gi"
+                or Gi, such as 10k or 64MiB"
             )
         }),
     }
+}
+
+/// Returns a number without the B of `64MiB` or `64MB`, which the prefix does without.
+fn without_unit(text: &str) -> &str {
+    let rest = text.strip_suffix('B').filter(|_| !text.starts_with("0x"));
+    rest.filter(|rest| rest.ends_with(|c: char| c.is_ascii_alphabetic())).unwrap_or(text)
+}
+
+/// Parses durations that follow each other, the one with the largest unit first.
+fn compound(text: &str) -> Option<u64> {
+    let (mut rest, mut sum, mut least) = (text, 0_u64, u64::MAX);
+    while !rest.is_empty() {
+        let unit = rest.find(|c: char| c.is_ascii_alphabetic())?;
+        let end =
+            rest[unit..].find(|c: char| !c.is_ascii_alphabetic()).map_or(rest.len(), |end| unit + end);
+        let &(_, factor) = UNITS.iter().find(|(name, _)| *name == &rest[unit..end])?;
+        if factor >= least {
+            return None;
+        }
+        sum = sum.checked_add(scaled(&rest[..end], &UNITS)?)?;
+        (rest, least) = (&rest[end..], factor);
+    }
+    (least < u64::MAX).then_some(sum)
 }
 
 /// Parses a number, or a range that includes both ends.
@@ -172,6 +199,10 @@ mod tests {
             ("1.5k", 1_500),
             ("0x1f", 31),
             ("2Ki", 2_048),
+            ("2K", 2_000),
+            ("2KiB", 2_048),
+            ("2MB", 2_000_000),
+            ("0xAB", 0xAB),
             ("0.5Mi", 1 << 19),
             ("18446744073709551615", u64::MAX),
             ("3T", 3_000_000_000_000),
@@ -189,7 +220,8 @@ mod tests {
             "0x+1",
             "18446744073709551616",
             "99999999999G",
-            "1K",
+            "1XB",
+            "1B",
             ".",
         ] {
             assert_eq!(parsed(text), None, "{text}");
@@ -202,6 +234,14 @@ mod tests {
         assert_eq!(
             (duration("3ms"), duration("1h"), duration("0.1ns")),
             (Some(3_000_000), Some(3_600_000_000_000), None)
+        );
+        assert_eq!(
+            (duration("1h30m"), duration("1m1.5s")),
+            (Some(5_400_000_000_000), Some(61_500_000_000))
+        );
+        assert_eq!(
+            (duration("2d"), duration("30m1h"), duration("1h30")),
+            (Some(172_800_000_000_000), None, None)
         );
         assert_eq!(number("1970-01-01T00:00:01Z", Kind::Time), Ok(1_000_000_000));
         assert_eq!(number("tcp", Kind::Protocol), Ok(6));
