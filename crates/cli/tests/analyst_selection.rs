@@ -49,6 +49,37 @@ fn a_column_is_found_by_what_people_call_it() {
 }
 
 #[test]
+fn a_time_outside_of_the_capture_is_answered_with_its_span() {
+    let folder = Folder::new();
+    // From second 1000 on.
+    let trace = folder.write("t.pcap", &pcap(5));
+    let out = folder.path("out.pcap");
+    let before: &[&str] = &["--to", "1970-01-01T00:00:10Z"];
+    let after: &[&str] = &["--from", "2026-01-01"];
+    let span = "from 1970-01-01T00:16:40.000Z to 1970-01-01T00:16:44.000Z";
+    for times in [before, &["--from", "2026-01-01T00:00:00Z"], &["--from", "+1h"]] {
+        for verb in [
+            &["replay", &trace][..],
+            &["replay", &trace, "--workers", "2"],
+            &["top", &trace],
+            &["extract", &trace, "-o", &out, "--filter", "udp"],
+            &["extract", &trace, "-o", &out, "--where", "packets > 0"],
+        ] {
+            let outcome =
+                flowloom([verb, times].concat()).ends(0).says(&["no packet was selected by --", span]);
+            assert_eq!(outcome.stderr.matches("selected by").count(), 1, "{}", outcome.stderr);
+        }
+    }
+    let some = flowloom(["replay", &trace, "--from", "+1", "--filter", "tcp"]).ends(0);
+    assert!(!some.stderr.contains("no packet was selected by"), "{}", some.stderr);
+    flowloom([&["top", &trace], after].concat()).ends(2).says(&["is not a time"]);
+    for verb in ["replay", "inspect", "top"] {
+        let shown = flowloom([verb, &trace]).ends(0);
+        assert_eq!(shown.text().matches(span).count(), 1, "{}", shown.text());
+    }
+}
+
+#[test]
 fn sizes_and_times_are_taken_as_people_write_them() {
     let folder = Folder::new();
     let trace = folder.write("t.pcap", &pcap(3));

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::encapsulations::Encapsulations;
 use super::losses::LossFigures;
-use super::{Report, bytes, counted, grouped, of_many, percent, scaled, some_of};
+use super::{Report, bytes, counted, dates, grouped, of_many, percent, scaled, some_of};
 use crate::args::decoding::DecodingOptions;
 use crate::args::inspect::Inspect;
 use crate::profile::{Layers, Profile, Zipf};
@@ -286,6 +286,9 @@ impl InspectResult {
             scaled(self.rate(self.bytes_on_wire as f64 * 8.0)),
             counted(self.peak_packets_per_second, "packet")
         ));
+        if self.packets > 0 {
+            lines.push(format!("Time        {}", dates(self.first_ns, self.last_ns)));
+        }
         lines.push(format!(
             "Sizes       p50 {} B   p95 {} B   {} captured of {} on the wire   {} cut by the snaplen",
             grouped(self.size_p50),

@@ -12,7 +12,7 @@ use super::reasons::NoResult;
 use super::save::{Overview, Table};
 use super::traffic::{SumFigures, TrafficFigures};
 use super::verdicts::FirewallFigures;
-use super::{Report, bytes, counted, grouped, percent, scaled, some_of};
+use super::{Report, bytes, counted, dates, grouped, percent, scaled, some_of};
 use crate::flow_file::WriterCounts;
 use crate::host::Host;
 use crate::record_view::FilterCounts;
@@ -335,7 +335,11 @@ impl ReplayResult {
         }
         let span_ns = self.last_ns.saturating_sub(self.first_ns);
         let digits = if span_ns.is_multiple_of(1000) { 6 } else { 9 };
-        lines.push(format!("Span        {:.digits$} s of packet time", span_ns as f64 / 1e9));
+        let dates = match self.packets {
+            0 => String::new(),
+            _ => format!("   {}", dates(self.first_ns, self.last_ns)),
+        };
+        lines.push(format!("Span        {:.digits$} s of packet time{dates}", span_ns as f64 / 1e9));
         let mut flows = vec![format!("Flows       {}", grouped(self.flows))];
         if self.flows_expired > 0 {
             flows.push(format!("ended by timeout {}", grouped(self.flows_expired)));
@@ -517,7 +521,11 @@ fn dropped_there(packets: u64) -> String {
 
 impl Report for ReplayResult {
     fn overview(&self) -> Option<Overview> {
-        Some(Overview { warnings: self.warnings(), tiles: self.tiles() })
+        let about = match self.packets {
+            0 => String::new(),
+            _ => format!("Packets {}", dates(self.first_ns, self.last_ns)),
+        };
+        Some(Overview { about, warnings: self.warnings(), tiles: self.tiles() })
     }
 
     fn tables(&self) -> Vec<Table> {

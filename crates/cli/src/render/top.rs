@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use super::fit::terminal_width;
 use super::reasons::NoResult;
 use super::schema::names;
-use super::{Report, bytes, counted, grouped, percent, scaled, some_of};
+use super::{Report, bytes, counted, dates, grouped, percent, scaled, some_of};
 use crate::args::top::{GroupBy, SortBy};
 use flowloom_measure::rows::Tool;
 
@@ -237,6 +237,9 @@ impl Report for TopResult {
                 bytes(self.record_bytes)
             ),
         ];
+        if self.packets > 0 {
+            lines.push(format!("Time        {}", dates(self.first_ns, self.last_ns)));
+        }
         if self.packets_passed_over > 0 {
             lines.push(format!("Selected    passed over {}", counted(self.packets_passed_over, "packet")));
         }

@@ -77,6 +77,9 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
     sink.finish().map_err(|error| failed(&error))?;
     warn_if_nothing(written, file.has_old_contents(), passes.output, common);
     if !by_record {
+        if let Some(why) = &pass.outside {
+            warn(why, common);
+        }
         for notice in &pass.notices {
             warn_of(notice, input.strict, common);
         }
@@ -157,6 +160,8 @@ struct Passes<'a> {
 struct Pass {
     packets: u64,
     notices: Vec<Notice>,
+    /// Why no packet is in the selected time, if none is.
+    outside: Option<String>,
     interrupted: bool,
     fault: Option<String>,
 }
@@ -289,7 +294,8 @@ impl<'a> Passes<'a> {
         let progress = Progress::start(title, source.progress(), Arc::clone(&control), common.quiet > 0);
         let mut source = Selected::new(source, selection);
         let mut batch = PacketBatch::new();
-        let mut pass = Pass { packets: 0, notices: Vec::new(), interrupted: false, fault: None };
+        let mut pass =
+            Pass { packets: 0, notices: Vec::new(), outside: None, interrupted: false, fault: None };
         while !control.is_stopped() {
             match source.next_batch(&mut batch) {
                 Ok(Fill::Packets) => {}
@@ -310,6 +316,7 @@ impl<'a> Passes<'a> {
             }
         }
         drop(progress);
+        pass.outside = source.outside();
         pass.interrupted = control.is_stopped();
         pass.notices = source.source.notices().to_vec();
         Ok(pass)

@@ -6,6 +6,7 @@ pub mod save;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
 
 use flowloom::traffic::capture::Notice;
 use serde::Serialize;
@@ -222,6 +223,16 @@ pub fn of_many(number: u64, thing: &str) -> String {
         "s"
     };
     format!("{thing}{ending}")
+}
+
+/// Returns a time in nanoseconds since 1970 as a date in UTC, which options take as well.
+pub fn date(time_ns: u64) -> String {
+    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_nanos(time_ns)).to_string()
+}
+
+/// Returns the dates of the first and the last packet.
+pub fn dates(first_ns: u64, last_ns: u64) -> String {
+    format!("from {} to {}", date(first_ns), date(last_ns))
 }
 
 /// Returns a number of bytes with a suitable unit.

@@ -43,6 +43,8 @@ pub struct Table {
 
 /// What a page shows first: what limits the result, and its main figures with their names.
 pub struct Overview {
+    /// What it is about, in a line, or empty.
+    pub about: String,
     pub warnings: Vec<String>,
     pub tiles: Vec<(&'static str, String)>,
 }
@@ -80,7 +82,10 @@ pub fn save(
     let mut page = Page::new(title);
     let (lines, tables, overview) =
         for_people(|| (report.page_lines(), report.tables(), report.overview()));
-    if let Some(Overview { warnings, tiles }) = overview {
+    if let Some(Overview { about, warnings, tiles }) = overview {
+        if !about.is_empty() {
+            page.meta(&about);
+        }
         let (over_time, others): (Vec<&Named>, Vec<_>) =
             charts.iter().partition(|(name, _)| name.starts_with("traffic-"));
         let chart = |page: &mut Page, named: &&Named| page.chart(&named.1);

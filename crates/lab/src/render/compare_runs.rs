@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::save::Table;
-use super::{Report, bytes, counted, grouped};
+use super::{Report, bytes, counted, date, grouped};
 
 /// The factor by which the bytes of a conversation must differ to count as changed.
 const FACTOR: u64 = 2;
@@ -220,8 +220,9 @@ impl CompareRuns {
                 run.path,
                 counted(run.packets, "packet"),
                 bytes(run.bytes),
-                counted(run.flows, "flow"),
-                seconds(run.span_ns)
+                counted(run.flows, "record"),
+                seconds(run.span_ns),
+                date(run.begin_ns)
             )
         };
         let mut lines = vec![format!("base  {}", run(&self.base)), format!("new   {}", run(&self.new))];

@@ -64,7 +64,10 @@ pub(crate) fn look(
     let application = Rc::clone(&plan.application);
     let ended = plan.run(&*application, &control, Some(&mut shown), &mut Kept::Nothing);
     drop(progress);
-    let Ended { ran, passed_over, .. } = ended?;
+    let Ended { ran, passed_over, outside, .. } = ended?;
+    if let Some(why) = outside {
+        warn(&why, common);
+    }
     let (report, source) = (&ran.report, &plan.source);
     if let Some(Fault::Source { packets, error }) = &report.fault {
         check_decodable(*packets, error)?;

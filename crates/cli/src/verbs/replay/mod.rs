@@ -77,7 +77,10 @@ pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure
     let sink = (!keeps_records).then_some(&mut records as _);
     let ended = plan.run(&*application, &around.control, sink, &mut kept);
     let (control, reloads, looks) = around.stop();
-    let Ended { ran, passed_over, range } = ended?;
+    let Ended { ran, passed_over, outside, range } = ended?;
+    if let Some(why) = outside {
+        warn(&why, common);
+    }
 
     let written = finish_records(&plan, &ran, &mut records, keeps_records, common);
     if has_seen_enough(&plan, &ran) {

@@ -217,8 +217,8 @@ impl<'a> Plan<'a> {
         let setup = Setup { table: self.arguments.table, config: &self.config, tables: &self.tables };
         let ran = application.run(ends, setup)?;
         drop(fed);
-        let passed_over = selected.passed_over;
-        Ok(Ended { ran, passed_over, range: self.source.finish() })
+        let (passed_over, outside) = (selected.passed_over, selected.outside());
+        Ok(Ended { ran, passed_over, outside, range: self.source.finish() })
     }
 
     /// Compares the results with an oracle's, if the user asks for it. Returns `None` if not, or if
@@ -253,6 +253,8 @@ pub(super) struct Ended<'r> {
     pub(super) ran: Ran<'r>,
     /// Packets that the selection rejected.
     pub(super) passed_over: u64,
+    /// Why it selected none, if all are outside of the time that options name.
+    pub(super) outside: Option<String>,
     /// The range of a capture that was read.
     pub(super) range: Option<part_file::Range>,
 }

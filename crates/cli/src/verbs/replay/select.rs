@@ -11,6 +11,7 @@ use crate::args::parse::Instant;
 use crate::args::replay::Replay;
 use crate::exit::Failure;
 use crate::part_file::Times;
+use crate::render::{date, dates};
 
 /// Batches without a selected packet after which the source returns to the engine, which may want
 /// to stop.
@@ -28,6 +29,30 @@ pub(crate) struct Selection {
     clock: Option<PacketClock>,
     /// Whether no later packet can be selected.
     is_over: bool,
+    /// The first and the last time of packets, if a time selects, and whether it selected any.
+    seen: Seen,
+}
+
+/// The times of packets that a selection has looked at.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    span_ns: Option<(u64, u64)>,
+    any_in: bool,
+}
+
+impl Seen {
+    fn add(&mut self, time_ns: u64, is_in: bool) {
+        let (first, last) = self.span_ns.unwrap_or((time_ns, time_ns));
+        self.span_ns = Some((first.min(time_ns), last.max(time_ns)));
+        self.any_in |= is_in;
+    }
+
+    fn merge(&mut self, other: Self) {
+        if let Some((first, last)) = other.span_ns {
+            self.add(first, other.any_in);
+            self.add(last, other.any_in);
+        }
+    }
 }
 
 impl Selection {
@@ -56,6 +81,7 @@ impl Selection {
             to_ns: arguments.to.map(absolute),
             clock: arguments.is_part_by_time().then(PacketClock::default),
             is_over: false,
+            seen: Seen::default(),
         };
         if let (Some(from), Some(to)) = (selection.from_ns, selection.to_ns)
             && from >= to
@@ -64,6 +90,21 @@ impl Selection {
         }
         let is_any = selection.filter.is_some() || selection.from_ns.is_some() || selection.to_ns.is_some();
         Ok(is_any.then_some(selection))
+    }
+
+    /// Returns why no packet was selected, if the time is to blame.
+    fn outside(&self) -> Option<String> {
+        let (first, last) = self.seen.span_ns.filter(|_| !self.seen.any_in)?;
+        let of = if self.is_over { "begins at" } else { "goes" };
+        let span = if self.is_over { date(first) } else { dates(first, last) };
+        let option = match (self.from_ns, self.to_ns) {
+            (Some(from), None) => format!("--from {}", date(from)),
+            (None, Some(to)) => format!("--to {}", date(to)),
+            (from, to) => {
+                format!("--from {} --to {}", date(from.unwrap_or(0)), date(to.unwrap_or(u64::MAX)))
+            }
+        };
+        Some(format!("no packet was selected by {option}\n  the capture {of} {span}"))
     }
 
     /// Returns the range of time of a part.
@@ -77,10 +118,14 @@ impl Selection {
         let Some(block) = &batch.block else { return Ok(0) };
         let (block, before) = (block.bytes(), batch.packets.len());
         let mut failed = None;
+        let is_by_time = self.from_ns.is_some() || self.to_ns.is_some();
         batch.packets.retain(|raw| {
             let is_in = |time_ns: u64| {
                 self.from_ns.is_none_or(|from| time_ns >= from) && self.to_ns.is_none_or(|to| time_ns < to)
             };
+            if is_by_time {
+                self.seen.add(raw.time_ns, is_in(raw.time_ns));
+            }
             if self.clock.is_none() && !is_in(raw.time_ns) {
                 return false;
             }
@@ -129,6 +174,11 @@ impl<S> Selected<S> {
     pub(crate) fn new(source: S, selection: Option<Selection>) -> Self {
         Self { source, selection, passed_over: 0 }
     }
+
+    /// Returns why no packet was selected, if all are outside of the selected time.
+    pub(crate) fn outside(&self) -> Option<String> {
+        self.selection.as_ref().and_then(Selection::outside)
+    }
 }
 
 impl<S: PacketSource> PacketSource for Selected<S> {
@@ -173,9 +223,14 @@ impl<S: PacketSource> PacketSource for Selected<S> {
         let Ok(selected) = segment.into_any().downcast::<Selected<Box<dyn Segment>>>() else {
             return false;
         };
-        let Selected { source, passed_over, .. } = *selected;
+        let Selected { source, passed_over, selection } = *selected;
         let is_right = self.source.rejoin(source);
-        self.passed_over += if is_right { passed_over } else { 0 };
+        if is_right {
+            self.passed_over += passed_over;
+            if let (Some(own), Some(other)) = (&mut self.selection, selection) {
+                own.seen.merge(other.seen);
+            }
+        }
         is_right
     }
 }
