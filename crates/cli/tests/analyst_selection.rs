@@ -1,7 +1,7 @@
 //! Selections, sizes and sorting as an analyst writes them.
 
 use crate::bytes::pcap;
-use crate::support::{Folder, flowloom};
+use crate::support::{Folder, flowloom, number};
 
 #[test]
 fn a_word_that_no_value_can_have_is_refused_with_the_nearest() {
@@ -108,4 +108,25 @@ fn sizes_and_times_are_taken_as_people_write_them() {
         all.text().lines().next().unwrap().to_owned()
     };
     assert!(heads("all,conn").contains("conn_state") && heads("conn,all") == heads("all,conn"));
+}
+
+#[test]
+fn rules_of_a_selection_have_the_options_of_rules() {
+    let folder = Folder::new();
+    let trace = folder.write("t.pcap", &pcap(4));
+    let text = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n\
+                -A FORWARD -i eth0 -o eth1 -p udp --sport 1000:1001 -j ACCEPT\n\
+                -A FORWARD -m limit --limit 1/s -j ACCEPT\nCOMMIT\n";
+    let rules = folder.write("fw.ipt", text.as_bytes());
+    let place = ["--rules", &rules, "--chain", "FORWARD", "--where", "verdict == accept"];
+    let known = ["--in", "eth0", "--out", "eth1", "--assume", "no-match"];
+    flowloom([&["top", &trace][..], &place].concat()).ends(2).says(&["--in NAME", "--assume"]);
+    let document =
+        flowloom([&["top", &trace, "--format", "json"][..], &place, &known].concat()).ends(0).json();
+    assert_eq!(number(&document, "records"), 2);
+    let out = folder.path("out.pcap");
+    let select = ["extract", &trace, "-o", &out, "--format", "json"];
+    let document = flowloom([&select[..], &place, &known].concat()).ends(0).json();
+    assert_eq!(number(&document, "packets"), 2);
+    flowloom(["top", &trace, "--rules", &rules]).ends(2).says(&["--rules is for --where"]);
 }

@@ -35,7 +35,7 @@ pub(crate) struct Classify {
 
     /// Table of an iptables or nftables file [default: filter for iptables, all tables for
     /// nftables]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, alias = "rules-table", value_name = "NAME")]
     pub(crate) table: Option<String>,
 
     #[command(flatten)]

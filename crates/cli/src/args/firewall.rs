@@ -9,10 +9,10 @@ use super::parse;
 use super::rules::{EnforceOptions, FileOptions};
 use super::verdict::VerdictName;
 
-/// The rules and their defaults.
+/// The rules, what packets do not say of themselves, and the defaults: in every command that judges
+/// the packets of records.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Firewall")]
-pub(crate) struct FirewallOptions {
+pub(crate) struct RuleSource {
     /// Apply the rules in this file: output of iptables-save or nft, access lists of Cisco, AWS or
     /// Kubernetes, TOML or ClassBench, plain or compressed
     #[arg(long, value_name = "RULES")]
@@ -36,6 +36,14 @@ pub(crate) struct FirewallOptions {
     /// Verdict of rules that have no action of their own, as in ClassBench
     #[arg(long = "action", value_enum, default_value_t = VerdictName::Accept, value_name = "VERDICT", requires = "rules")]
     pub(crate) no_action: VerdictName,
+}
+
+/// The rules, and how they are applied.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Firewall")]
+pub(crate) struct FirewallOptions {
+    #[command(flatten)]
+    pub(crate) source: RuleSource,
 
     /// Judge every packet separately, in its own direction, instead of judging a flow by its first
     /// packet

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::decoding::DecodingOptions;
+use super::firewall::RuleSource;
 use super::parse::{self, Instant};
 use super::replay::Replay;
+use crate::exit::Failure;
 use crate::record_view::Where;
 
 /// Captures, and the selection of packets and records.
@@ -36,10 +38,9 @@ pub(crate) struct RecordInput {
     #[arg(long = "where", value_name = "EXPRESSION", value_parser = parse::from_str::<Where>)]
     pub(crate) record_filter: Option<Where>,
 
-    /// Judge packets by the rules in this file, so that --where can select by verdict and rule;
-    /// packets that no rule matches are denied
-    #[arg(long, value_name = "RULES", requires = "record_filter")]
-    pub(crate) rules: Option<PathBuf>,
+    /// The rules that judge packets, so that --where can select by verdict and rule.
+    #[command(flatten)]
+    pub(crate) rules: RuleSource,
 
     #[command(flatten)]
     pub(crate) decoding: DecodingOptions,
@@ -70,13 +71,24 @@ pub(crate) struct RecordInput {
 }
 
 impl RecordInput {
+    /// Refuses rules that select nothing.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        if self.rules.rules.is_some() && self.record_filter.is_none() {
+            return Err(Failure::Usage(String::from(
+                "--rules is for --where, which selects by verdict and rule\n  add --where, for example \
+                 'verdict == deny'",
+            )));
+        }
+        Ok(())
+    }
+
     /// Returns the run that produces the records.
     pub(crate) fn replay(&self) -> Replay {
         let mut replay = Replay::over(&self.inputs);
         replay.live.filter.clone_from(&self.filter);
         (replay.from, replay.to) = (self.from, self.to);
         replay.record_filter.clone_from(&self.record_filter);
-        replay.firewall.rules.clone_from(&self.rules);
+        replay.firewall.source.clone_from(&self.rules);
         replay.decoding = self.decoding.clone();
         (replay.timeout, replay.strict, replay.no_mmap) = (self.timeout, self.strict, self.no_mmap);
         replay.memory = self.memory;

@@ -34,6 +34,7 @@ use super::replay::{Selected, Selection, capture_sink, look, set_options};
 /// Runs the command.
 pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failure> {
     let input = &arguments.input;
+    input.check()?;
     if let Some(index) = &arguments.index {
         return indexed::run(arguments, index, common);
     }

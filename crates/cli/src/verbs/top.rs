@@ -16,6 +16,7 @@ use groups::{Group, Groups, Totals};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
+    arguments.input.check()?;
     let mut replay = arguments.input.replay();
     replay.workers = arguments.workers;
     if arguments.by == GroupBy::L7 {

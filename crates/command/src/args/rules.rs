@@ -81,14 +81,14 @@ pub enum FamilyName {
 /// Values that packets do not contain, and the treatment of rules that depend on unknown values.
 #[derive(Clone, Debug, Default, Args)]
 pub struct EnforceOptions {
-    /// Interface by which the packets enter, for rules that match interfaces [default: for each
-    /// packet, the interface that captured it, if the capture names all interfaces]
-    #[arg(long = "in", value_name = "NAME", requires = "rules")]
+    /// Interface by which all packets enter, replies too, for rules that match interfaces [default:
+    /// for each packet, the interface that captured it, if the capture names all interfaces]
+    #[arg(id = "in", long = "in", value_name = "NAME", requires = "rules")]
     pub input: Option<String>,
 
-    /// Interface by which the packets leave, for rules that match interfaces [default: in
+    /// Interface by which all packets leave, for rules that match interfaces [default: in
     /// the chains OUTPUT and POSTROUTING, the interface that captured each packet]
-    #[arg(long = "out", value_name = "NAME", requires = "rules")]
+    #[arg(id = "out", long = "out", value_name = "NAME", requires = "rules")]
     pub output: Option<String>,
 
     /// How to treat rules that cannot be decided, such as those with a limit; by default they are

@@ -45,7 +45,9 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
     }
     let names = ends.names();
     let options = &arguments.firewall;
-    if arguments.deny_with != RefusalName::Silent && options.rules.is_none() && arguments.l7_deny.is_empty()
+    if arguments.deny_with != RefusalName::Silent
+        && options.source.rules.is_none()
+        && arguments.l7_deny.is_empty()
     {
         let text = "--deny-with: nothing is denied\n  add --rules, or --l7 and --l7-deny";
         return Err(Failure::Usage(String::from(text)));
@@ -55,7 +57,7 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
         _ => Origin::Captures(Vec::new()),
     };
     let rules =
-        options.rules.as_ref().map(|path| Rules::load(path, options, origin, common)).transpose()?;
+        options.source.rules.as_ref().map(|path| Rules::load(path, options, origin, common)).transpose()?;
     let mut config = EngineConfig::new(Layout::Inline);
     config.cores = Cores::Unpinned;
     config.flows_max = Some(arguments.flows_max);
@@ -80,7 +82,7 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
 
     // Threads that start after this point inherit the reduced privileges.
     if !arguments.keep_privileges {
-        let read = options.rules.iter().filter_map(|path| path.parent());
+        let read = options.source.rules.iter().filter_map(|path| path.parent());
         privileges::apply(&confinement, read)?;
     }
     let control = Arc::new(Control::default());

@@ -94,7 +94,7 @@ const CONFLICTS: &[Conflict] = &[
         example: "CAPTURE --app firewall",
         refuses: |arguments| {
             when(
-                arguments.app == AppName::Firewall && arguments.firewall.rules.is_none(),
+                arguments.app == AppName::Firewall && arguments.firewall.source.rules.is_none(),
                 "--app firewall has no rules\n  name a file with --rules FILE",
             )
         },
@@ -103,7 +103,7 @@ const CONFLICTS: &[Conflict] = &[
         example: "CAPTURE --app null --rules RULES",
         refuses: |arguments| {
             when(
-                is_without_records(arguments) && arguments.firewall.rules.is_some(),
+                is_without_records(arguments) && arguments.firewall.source.rules.is_some(),
                 "--rules is for --app firewall, accounting and l7\n  omit --app or --rules",
             )
         },

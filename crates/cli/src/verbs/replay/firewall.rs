@@ -95,7 +95,7 @@ impl Rules {
     /// Loads the rules, if there are any.
     pub(super) fn of(arguments: &Replay, common: &Common) -> Result<Option<Self>, Failure> {
         let options = &arguments.firewall;
-        let Some(path) = &options.rules else { return Ok(None) };
+        let Some(path) = &options.source.rules else { return Ok(None) };
         rule_file::check_inputs(path, &arguments.inputs)?;
         let origin = match &arguments.live.iface {
             Some(interface) => Origin::Interface(interface.clone()),
@@ -124,10 +124,10 @@ impl Rules {
         let loader = Loader {
             file: RuleOptions {
                 rules: path.to_path_buf(),
-                table: options.rules_table.clone(),
-                file: options.file.clone(),
+                table: options.source.rules_table.clone(),
+                file: options.source.file.clone(),
             },
-            enforce: options.enforce.clone(),
+            enforce: options.source.enforce.clone(),
             defaults: defaults(options),
             algorithm: options.rules_algorithm,
             memory_bytes_max: usize::try_from(options.rules_memory).unwrap_or(usize::MAX),
@@ -249,7 +249,10 @@ impl Rules {
 }
 
 fn defaults(options: &Options) -> Defaults {
-    Defaults { unmatched: options.unmatched.verdict(), no_action: options.no_action.verdict() }
+    Defaults {
+        unmatched: options.source.unmatched.verdict(),
+        no_action: options.source.no_action.verdict(),
+    }
 }
 
 fn word(verdict: Verdict) -> &'static str {

@@ -226,8 +226,10 @@ fn check_inputs(arguments: &Replay, captures: &[&Path]) -> Result<(), Failure> {
     for (option, path) in outputs.chain(saved_files(arguments).map(|path| ("--save", path))) {
         let inputs = captures.iter().copied();
         let stdin = arguments.inputs.iter().any(|input| input.as_os_str() == "-");
-        let others =
-            stdin.then_some(Path::new("/dev/stdin")).into_iter().chain(arguments.firewall.rules.as_deref());
+        let others = stdin
+            .then_some(Path::new("/dev/stdin"))
+            .into_iter()
+            .chain(arguments.firewall.source.rules.as_deref());
         let mut inputs = inputs.chain(others).chain(arguments.patterns.iter().map(PathBuf::as_path));
         if inputs.any(|input| is_one_file(input, &path)) {
             return Err(Failure::Usage(format!(

@@ -166,7 +166,7 @@ pub(super) fn record_plan(arguments: &Replay, schema: Schema) -> Result<RecordPl
 /// Returns the groups of modules that no option asks for: their columns are shown only by name.
 fn absent_groups(arguments: &Replay) -> GroupSet {
     let labels = arguments.app == AppName::L7;
-    let modules = [(Group::Label, labels), (Group::Verdict, arguments.firewall.rules.is_some())];
+    let modules = [(Group::Label, labels), (Group::Verdict, arguments.firewall.source.rules.is_some())];
     let absent = modules.into_iter().filter(|(_, is_present)| !is_present).map(|(group, _)| group);
     // A saved part keeps no additional fields.
     absent.chain(arguments.save_part.is_some().then_some(Group::Conn)).collect()
@@ -206,14 +206,14 @@ impl Modules {
         let is_bare = arguments.app == AppName::Accounting
             && modules.fields.is_empty()
             && !modules.labels
-            && arguments.firewall.rules.is_none()
+            && arguments.firewall.source.rules.is_none()
             && arguments.tcb_cache.is_none();
         Ok((!is_bare).then_some(modules))
     }
 
     fn with_accounting(arguments: &Replay) -> Result<Self, Failure> {
         let groups = record_plan(arguments, MeterFlow::schema())?.groups();
-        if groups.contains(Group::Verdict) && arguments.firewall.rules.is_none() {
+        if groups.contains(Group::Verdict) && arguments.firewall.source.rules.is_none() {
             return Err(Failure::Usage(String::from(
                 "a column of verdicts is selected, but no rules are given\n  add --rules FILE",
             )));
