@@ -130,3 +130,19 @@ fn rules_of_a_selection_have_the_options_of_rules() {
     assert_eq!(number(&document, "packets"), 2);
     flowloom(["top", &trace, "--rules", &rules]).ends(2).says(&["--rules is for --where"]);
 }
+
+#[test]
+fn rules_that_only_pass_packets_on_are_not_unused() {
+    let folder = Folder::new();
+    let trace = folder.write("t.pcap", &pcap(4));
+    let text = "*filter\n:INPUT ACCEPT [0:0]\n:WEB - [0:0]\n-A INPUT -p udp -j WEB\n-A INPUT -p tcp -g WEB\n\
+                -A WEB -p udp --dport 53 -j RETURN\n-A WEB -p udp --dport 80 -j DROP\nCOMMIT\n";
+    let rules = folder.write("fw.ipt", text.as_bytes());
+    let document =
+        flowloom(["classify", &trace, "--rules", &rules, "--unused", "--format", "json"]).ends(0).json();
+    let (unused, passing) = (number(&document, "unused"), number(&document, "passing"));
+    assert_eq!(document["unused_listed"].as_array().unwrap().len() as u64, unused);
+    assert!(unused == 1 && passing > 0, "{document:#}");
+    let shown = flowloom(["classify", &trace, "--rules", &rules]).ends(0);
+    assert!(shown.text().contains("only pass"), "{}", shown.text());
+}

@@ -61,7 +61,8 @@ pub(crate) struct Classify {
     #[arg(long)]
     pub(crate) ignore_flags: bool,
 
-    /// List the rules that no packet matches
+    /// List the rules that decide no packet; jumps, RETURN and other rules that only pass packets
+    /// on are not counted
     #[arg(long)]
     pub(crate) unused: bool,
 

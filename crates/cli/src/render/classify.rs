@@ -76,14 +76,16 @@ pub(crate) struct ClassifyResult {
     pub(crate) matched: u64,
     /// Lookups that found none.
     pub(crate) unmatched: u64,
-    /// Rules that no packet matches.
+    /// Rules that decide, and that decide no packet.
     pub(crate) unused: u64,
+    /// Rules that only pass packets on, such as jumps and RETURN; they have no counts.
+    pub(crate) passing: u64,
     /// The answer for each packet, if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) per_packet: Option<Vec<PacketVerdict>>,
     /// Rules with the most packets.
     pub(crate) top: Vec<RuleHits>,
-    /// Rules that no packet matched, up to the requested number.
+    /// Rules that decide no packet, up to the requested number.
     pub(crate) unused_listed: Vec<RuleLine>,
     /// Whether each answer was checked by linear search.
     pub(crate) verified: bool,
@@ -152,11 +154,16 @@ impl Report for ClassifyResult {
         for rule in &self.unused_listed {
             lines.push(format!("{:>12}  {rule}", "unused"));
         }
+        let passing = match self.passing {
+            0 => String::new(),
+            1 => String::from(" that decide (1 only passes packets on)"),
+            rules => format!(" that decide ({} only pass packets on)", grouped(rules)),
+        };
         lines.push(format!(
-            "{:>12}  {} of {}; {:.1} ns per lookup on {}",
+            "{:>12}  {} of {}{passing}; {:.1} ns per lookup on {}",
             "unused",
             grouped(self.unused),
-            counted(self.rules, "rule"),
+            counted(self.rules - self.passing, "rule"),
             self.ns_per_lookup,
             self.isa
         ));

@@ -9,7 +9,7 @@ use flowloom::apps::firewall::{Connections, Enforcement, describe};
 use flowloom::classifier::{Action, AnyKey, ClassifierKey, Isa, Key, KeyV4, KeyV6, Match, RuleId};
 use flowloom::engine::Control;
 use flowloom::packet::{Fill, InterfaceName, PacketBatch, PacketSource, PacketView, decode};
-use flowloom::rules::firewall::{Knowledge, NetworkBytes, Packet, PolicyMatcher};
+use flowloom::rules::firewall::{Knowledge, NetworkBytes, Outcome, Packet, PolicyMatcher};
 use flowloom::rules::load::{LoadLimits, trace};
 use flowloom::traffic::capture::{CaptureError, CaptureSet, Input, SetOptions};
 use flowloom_measure::clock::thread_cpu_ns;
@@ -440,8 +440,17 @@ impl<'a> Tally<'a> {
         let top = order.iter().take(arguments.top).filter_map(|&rule| {
             Some(RuleHits { packets: self.hits[rule], rule: line(self.file, boxes[rule]?) })
         });
-        let unused =
-            (0..self.hits.len()).filter(|&rule| self.hits[rule] == 0).filter_map(|rule| boxes[rule]);
+        // Rules that only pass packets on, such as jumps and RETURN, count none.
+        let policy = &self.file.policy;
+        let mut decides = vec![false; self.hits.len()];
+        for entry in (0..policy.len()).filter_map(|index| policy.entry(index)) {
+            decides[entry.source as usize] |= matches!(entry.outcome, Outcome::Decide { .. });
+        }
+        let unused: Vec<RuleId> = (0..self.hits.len())
+            .filter(|&rule| decides[rule] && self.hits[rule] == 0)
+            .filter_map(|rule| boxes[rule])
+            .collect();
+        let passing = decides.iter().filter(|decides| !**decides).count() as u64;
         let listed = if arguments.unused { arguments.top } else { 0 };
         let classifier = self.matcher.classifier();
         let (isa, [v4, v6]) = match classifier {
@@ -461,10 +470,11 @@ impl<'a> Tally<'a> {
             later_fragments: self.fragments,
             matched: self.looked_up - self.unmatched,
             unmatched: self.unmatched,
-            unused: (self.hits.len() - order.len()) as u64,
+            unused: unused.len() as u64,
+            passing,
             per_packet: self.listed.take(),
             top: top.collect(),
-            unused_listed: unused.take(listed).map(|id| line(self.file, id)).collect(),
+            unused_listed: unused.into_iter().take(listed).map(|id| line(self.file, id)).collect(),
             verified: arguments.verify,
             wrong: self.wrong,
             first_wrong: self.first_wrong.clone(),
