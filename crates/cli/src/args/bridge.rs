@@ -23,7 +23,7 @@ Examples:
   flowloom bridge queue:0 --rules acl.toml                      judge packets of iptables -j NFQUEUE
   flowloom bridge eth0 eth1 --l7 --l7-deny bittorrent           deny flows by their payload
 
-Frames without a flow (ARP, LLDP, spanning tree) and neighbour discovery pass, whatever the rules are. docs/bridge.md has the details.
+Frames that are not tracked (ARP, LLDP, spanning tree) and neighbour discovery pass, whatever the rules are. docs/bridge.md has the details.
 
 Signals:
   SIGINT, SIGTERM   end the bridge after it has sent the frames that it has received
@@ -68,7 +68,7 @@ pub(crate) struct Bridge {
     #[arg(long, value_enum, default_value_t = RefusalName::Silent, value_name = "HOW")]
     pub(crate) deny_with: RefusalName,
 
-    /// What to do with frames without a flow: forward all, or drop IP packets that cannot be
+    /// What to do with frames that are not tracked: forward all, or drop IP packets that cannot be
     /// decoded and forward others, such as ARP; REASON=pass and REASON=drop select frames by
     /// reason, and later ones win
     #[arg(long, default_value = "pass", value_delimiter = ',', value_name = "[REASON=]WHAT", value_parser = parse::from_str::<WithoutFlow>)]
@@ -157,7 +157,7 @@ pub(crate) enum RefusalName {
     Icmp,
 }
 
-/// What to do with frames without a flow, or with those of one reason.
+/// What to do with frames that are not tracked, or with those of one reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WithoutFlow {
     pub(crate) reason: Option<DropReason>,

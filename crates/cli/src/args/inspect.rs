@@ -15,7 +15,7 @@ pub(crate) struct Inspect {
     #[arg(required = true, value_name = "FILE")]
     pub(crate) inputs: Vec<PathBuf>,
 
-    /// List the reasons why packets have no flow key, the encapsulations that were followed or not,
+    /// List the reasons why packets are not tracked, the encapsulations that were followed or not,
     /// and the unknown numbers, each with the first packets
     #[arg(long)]
     pub(crate) why: bool,

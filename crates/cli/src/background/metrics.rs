@@ -40,7 +40,7 @@ pub(super) fn page(
     page.one("processed_total", "counter", "Packets that the application has processed.", now.processed);
     page.one("denied_total", "counter", "Packets that the application refused.", now.denied);
     page.one("in_flight", "gauge", "Packets taken from the source and not yet finished.", now.in_flight);
-    page.head("not_tracked_total", "counter", "Packets without a flow key, by reason.");
+    page.head("not_tracked_total", "counter", "Packets that are not tracked, by reason.");
     for reason in DropReason::ALL.iter().filter(|reason| !reason.is_loss()) {
         page.value("not_tracked_total", "reason", reason.name(), now.dropped.get(*reason));
     }

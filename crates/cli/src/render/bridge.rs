@@ -91,7 +91,7 @@ struct FrameFigures {
     received: u64,
     /// Frames that rules and labels let pass.
     passed: u64,
-    /// Frames without a flow that passed.
+    /// Frames that are not tracked, and passed.
     passed_without_flow: u64,
     /// Frames that passed because the flow table was full.
     passed_at_full_table: u64,
@@ -99,7 +99,7 @@ struct FrameFigures {
     denied: u64,
     /// Denied frames whose sender got an answer.
     answered: u64,
-    /// Frames without a flow that were dropped.
+    /// Frames that are not tracked, and were dropped.
     dropped_without_flow: u64,
     /// Frames dropped because the flow table was full.
     dropped_at_full_table: u64,
@@ -215,6 +215,11 @@ impl BridgeResult {
     }
 }
 
+/// Returns a name of a count in words.
+fn said(name: &str) -> String {
+    name.replace("without_flow", "not tracked").replace('_', " ")
+}
+
 impl Report for BridgeResult {
     fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -237,7 +242,7 @@ impl Report for BridgeResult {
         let counts = self.frames.each();
         let counts = counts.iter().filter(|(_, count)| *count > 0);
         let counts: Vec<String> =
-            counts.map(|(name, count)| format!("{} {}", name.replace('_', " "), grouped(*count))).collect();
+            counts.map(|(name, count)| format!("{} {}", said(name), grouped(*count))).collect();
         lines.push(format!("Frames      {}", counts.join("   ")));
         lines.extend(self.no_result.lines());
         lines.push(format!(

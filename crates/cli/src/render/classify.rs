@@ -16,6 +16,9 @@ pub(crate) struct RuleHits {
     pub(crate) rule: RuleLine,
 }
 
+/// The verdict of a packet without a known header.
+const UNDECODED: &str = "undecoded";
+
 /// The answer for a packet.
 #[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct PacketVerdict {
@@ -38,10 +41,10 @@ pub(crate) struct PacketVerdict {
 
 impl PacketVerdict {
     /// Returns the answer for a packet that is not looked up.
-    pub(crate) fn undecided(packet: u64) -> Self {
+    pub(crate) fn not_looked_up(packet: u64) -> Self {
         Self {
             packet,
-            verdict: "undecoded",
+            verdict: UNDECODED,
             rule: None,
             line: None,
             possible: Vec::new(),
@@ -125,7 +128,7 @@ impl Report for ClassifyResult {
             self.build_seconds
         )];
         lines.push(format!(
-            "{:>12}  {}, {} of unknown protocols, {}",
+            "{:>12}  {}, {} not tracked, {}",
             "input",
             counted(self.packets, "packet"),
             grouped(self.undecoded),
@@ -144,6 +147,7 @@ impl Report for ClassifyResult {
                 Some(verdict) => format!("; {verdict}, may be decided by #{}", one.possible()),
                 None => String::new(),
             };
+            let verdict = if *verdict == UNDECODED { "not tracked" } else { verdict };
             lines.push(format!("packet {packet:>5}  {verdict}{place}{open}"));
         }
         let looked_up = self.matched + self.unmatched;

@@ -33,7 +33,7 @@ pub(crate) struct InspectResult {
     last_ns: u64,
     /// Packets with a flow key: packets less the sum of `not_tracked`.
     decoded: u64,
-    /// Packets without a flow key, by reason; reasons without packets are omitted.
+    /// Packets that are not tracked, by reason; reasons without packets are omitted.
     not_tracked: BTreeMap<&'static str, u64>,
     /// Packets not tracked as unsupported, by link type in words.
     unsupported_links: BTreeMap<String, u64>,
@@ -82,7 +82,7 @@ pub(crate) struct InspectResult {
     encapsulations: Encapsulations,
     /// Possible uses of the capture.
     fit: Vec<Fit>,
-    /// The reasons why packets have no flow key; only with --why, and if there are such packets.
+    /// The reasons why packets are not tracked; only with --why, and if there are such packets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     why: Vec<Why>,
     /// Whether a signal ended the reading.
@@ -303,7 +303,7 @@ impl InspectResult {
         let layers = &self.layers;
         let share = |packets| percent(packets, self.packets);
         lines.push(format!(
-            "Layers      IPv4 {}   IPv6 {}   no flow key {}      TCP {}   UDP {}   ICMP {}   SCTP {}   other {}   VLAN {}",
+            "Layers      IPv4 {}   IPv6 {}   not tracked {}      TCP {}   UDP {}   ICMP {}   SCTP {}   other {}   VLAN {}",
             share(layers.ipv4),
             share(layers.ipv6),
             share(self.packets - self.decoded),

@@ -1,4 +1,4 @@
-//! Packets without a result: lost packets, and packets without a flow.
+//! Packets without a result: those that are lost, and those that are not tracked.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(crate) fn warn_of_full_table(counts: &NoResult, all: u64, common: &Common) {
         let what = counted(packets, "packet");
         warn(
             &format!(
-                "{what} ({share}) have no flow and no record, because the flow table was full\n  \
+                "{what} ({share}) are not tracked, and in no record, because the flow table was full\n  \
                  end flows earlier with --timeout, or allow more memory or flows"
             ),
             common,
@@ -66,7 +66,7 @@ impl NoResult {
         format!("not tracked {}   dropped {}", total(&self.not_tracked), total(&self.dropped))
     }
 
-    /// Returns a line of the reasons without a flow, and one of the reasons of losses, the most
+    /// Returns a line of the reasons for not tracking, and one of the reasons of losses, the most
     /// frequent first.
     pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
         [("Not tracked", &self.not_tracked), ("Dropped    ", &self.dropped)]

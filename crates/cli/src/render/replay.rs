@@ -468,7 +468,7 @@ impl ReplayResult {
             ("on the wire", bytes(self.bytes_on_wire)),
             ("flows", grouped(self.flows)),
             ("packet time", format!("{:.3} s", self.last_ns.saturating_sub(self.first_ns) as f64 / 1e9)),
-            ("without a flow", sum(&self.no_result.not_tracked)),
+            ("not tracked", sum(&self.no_result.not_tracked)),
             ("lost", sum(&self.no_result.dropped)),
             ("cut off", bytes(self.bytes_on_wire.saturating_sub(self.bytes_captured))),
         ]

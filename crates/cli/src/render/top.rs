@@ -156,8 +156,17 @@ impl TopResult {
         let share = |bytes: u64| percent(bytes, all);
         // Sources have their targets in place of what others have.
         let is_source = self.by == GroupBy::Source;
-        let last = if is_source { ["peers", "ports", "duration"] } else { ["sent", "duration", "rate"] };
-        let head = [&key_name(self.by), "flows", "packets", title, "share", last[0], last[1], last[2]];
+        let mut last =
+            if is_source { ["peers", "ports", "duration"] } else { ["sent", "duration", "rate"] };
+        // The figure that rows are sorted by has the place of the last one.
+        let special = match self.sort {
+            SortBy::Retransmissions => Some("sent again"),
+            SortBy::Resets => Some("resets"),
+            SortBy::HandshakeRtt => Some("handshake"),
+            _ => None,
+        };
+        last[2] = special.unwrap_or(last[2]);
+        let head = [&key_name(self.by), "records", "packets", title, "share", last[0], last[1], last[2]];
         let mut table = vec![head.map(str::to_owned)];
         for row in &self.rows {
             let duration = format!("{:.3} s", row.duration_ns as f64 / 1e9);
@@ -233,7 +242,7 @@ impl Report for TopResult {
                 "{}   {}   {}   {}",
                 some_of(&self.inputs, ", "),
                 counted(self.packets, "packet"),
-                counted(self.records, "flow"),
+                counted(self.records, "record"),
                 bytes(self.record_bytes)
             ),
         ];
@@ -244,7 +253,7 @@ impl Report for TopResult {
             lines.push(format!("Selected    passed over {}", counted(self.packets_passed_over, "packet")));
         }
         if let Some(passed_over) = self.records_passed_over {
-            lines.push(format!("Flows       passed over {} by --where", grouped(passed_over)));
+            lines.push(format!("Records     passed over {} by --where", grouped(passed_over)));
         }
         lines.extend(self.no_result.lines());
         lines.push(String::new());

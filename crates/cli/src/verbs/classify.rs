@@ -168,7 +168,7 @@ fn captures(arguments: &Classify, common: &Common, tally: &mut Tally<'_>) -> Res
             } else {
                 tally.undecoded += 1;
                 if let Some(listed) = &mut tally.listed {
-                    listed.push(PacketVerdict::undecided(tally.packets));
+                    listed.push(PacketVerdict::not_looked_up(tally.packets));
                 }
             }
         }
@@ -318,7 +318,7 @@ impl<'a> Tally<'a> {
         let packet = self.enforcement.locate(packet, 0, captured_by);
         let number = self.packets;
         if let Some(listed) = &mut self.listed {
-            listed.push(PacketVerdict::undecided(number));
+            listed.push(PacketVerdict::not_looked_up(number));
         }
         match key {
             AnyKey::V4(key) => self.v4.push(key, packet, bytes, number),

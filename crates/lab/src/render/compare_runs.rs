@@ -216,7 +216,7 @@ impl CompareRuns {
         let run = |run: &Run| {
             let state = if run.is_complete { "" } else { ", incomplete" };
             format!(
-                "{}: {}, {}, {} in {}{state}",
+                "{}: {}, {}, {} in {} from {}{state}",
                 run.path,
                 counted(run.packets, "packet"),
                 bytes(run.bytes),
@@ -248,7 +248,7 @@ impl CompareRuns {
         }
         if conversations.beyond != [0, 0] {
             let [base, new] = conversations.beyond.map(grouped);
-            lines.push(format!("not told apart: {base} flows of the base, {new} of the new run"));
+            lines.push(format!("not told apart: {base} records of the base, {new} of the new run"));
         }
         lines
     }
@@ -275,7 +275,7 @@ impl CompareRuns {
 const CHANGED: &str = "Changed conversations, by a factor of 2 or more";
 
 /// The heads of the columns.
-const HEAD: [&str; 6] = ["", "base flows", "new flows", "base bytes", "new bytes", "change"];
+const HEAD: [&str; 6] = ["", "base records", "new records", "base bytes", "new bytes", "change"];
 
 fn with_head(title: &str, list: &[Amounts], most: usize) -> Vec<[String; 6]> {
     let mut head = HEAD.map(str::to_owned);
