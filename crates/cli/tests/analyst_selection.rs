@@ -1,7 +1,73 @@
 //! Selections, sizes and sorting as an analyst writes them.
 
-use crate::bytes::pcap;
+use serde_json::Value;
+
+use crate::bytes::{pcap, pcap_header, pcap_record};
 use crate::support::{Folder, flowloom, number};
+
+/// A segment of TCP with one byte of data, or without.
+fn segment([from, to]: [u8; 2], flags: u8, sequence: u32, data: &[u8]) -> Vec<u8> {
+    let length = 40 + u8::try_from(data.len()).unwrap();
+    let mut frame = [[2; 12].to_vec(), vec![8, 0, 69, 0, 0, length, 0, 0, 0, 0, 64, 6, 0, 0]].concat();
+    frame.extend([10, 0, 0, from, 10, 0, 0, to]);
+    let ports = if from < to { [156, 64, 1, 187] } else { [1, 187, 156, 64] };
+    frame.extend(ports);
+    frame.extend(sequence.to_be_bytes());
+    frame.extend([0, 0, 0, 1, 0x50, flags, 16, 0, 0, 0, 0, 0]);
+    frame.extend(data);
+    frame
+}
+
+/// Connections of which one sends again and one is reset.
+fn lossy(folder: &Folder) -> String {
+    let mut frames = Vec::new();
+    for (hosts, again, last) in [([1, 2], 2, 16), ([3, 4], 0, 4), ([5, 6], 1, 16)] {
+        let back = [hosts[1], hosts[0]];
+        frames.extend([segment(hosts, 2, 0, &[]), segment(back, 18, 0, &[]), segment(hosts, 16, 1, &[])]);
+        frames.push(segment(hosts, 24, 1, b"xy"));
+        frames.extend(std::iter::repeat_n(segment(hosts, 24, 1, b"xy"), again));
+        frames.push(segment(back, last, 1, &[]));
+    }
+    let length = |frame: &[u8]| u32::try_from(frame.len()).unwrap();
+    let each = (1..).zip(&frames);
+    let records = each.map(|(second, frame)| pcap_record(second, length(frame), length(frame), frame));
+    folder.write("lossy.pcap", &[pcap_header(1), records.flatten().collect()].concat())
+}
+
+fn rows(arguments: &[&str]) -> Vec<Value> {
+    let document = flowloom([&["top", "--format", "json"], arguments].concat()).ends(0).json();
+    document["rows"].as_array().unwrap().clone()
+}
+
+#[test]
+fn top_sorts_by_what_goes_wrong() {
+    let folder = Folder::new();
+    let lossy = lossy(&folder);
+    let names = |by: &str, sort: &str| {
+        let rows = rows(&[&lossy, "--by", by, "--sort", sort]);
+        let figure = |row: &Value| row[sort].as_u64().unwrap_or(0);
+        assert!(rows.is_sorted_by_key(|row| std::cmp::Reverse(figure(row))), "{rows:#?}");
+        let named = |row: &Value| (row["name"].as_str().unwrap().to_owned(), figure(row));
+        rows.iter().map(named).filter(|(_, figure)| *figure > 0).collect::<Vec<_>>()
+    };
+    let row = |name: &str, figure| (name.to_owned(), figure);
+    assert_eq!(names("host", "retransmissions"), [row("10.0.0.1", 2), row("10.0.0.5", 1)]);
+    let pairs = [row("10.0.0.1 > 10.0.0.2", 2), row("10.0.0.5 > 10.0.0.6", 1)];
+    assert_eq!(names("pair", "retransmissions"), pairs);
+    assert_eq!(names("host", "resets"), [row("10.0.0.4", 1)]);
+    assert_eq!(names("pair", "resets"), [row("10.0.0.3 > 10.0.0.4", 1)]);
+    // The generator of the capture answers after one second, and the ACK follows after another.
+    let times = rows(&[&lossy, "--by", "pair", "--sort", "latency"]);
+    assert!(times.iter().all(|row| number(row, "handshake_rtt_ns") == 2_000_000_000), "{times:#?}");
+    let durations = rows(&[&lossy, "--by", "pair", "--sort", "duration"]);
+    assert!(durations.is_sorted_by_key(|row| std::cmp::Reverse(number(row, "duration_ns"))));
+    assert!(durations[0].get("retransmissions").is_none());
+    let shown = flowloom(["top", &lossy, "--by", "pair", "--sort", "retransmissions"]).ends(0);
+    assert!(shown.text().contains("sent again"), "{}", shown.text());
+    flowloom(["top", &lossy, "--sort", "retransmission"])
+        .ends(2)
+        .says(&["retransmissions", "handshake_rtt"]);
+}
 
 #[test]
 fn a_word_that_no_value_can_have_is_refused_with_the_nearest() {
@@ -108,6 +174,17 @@ fn sizes_and_times_are_taken_as_people_write_them() {
         all.text().lines().next().unwrap().to_owned()
     };
     assert!(heads("all,conn").contains("conn_state") && heads("conn,all") == heads("all,conn"));
+}
+
+#[test]
+fn groups_that_memory_does_not_hold_are_added_up() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let small = ["top", &trace, "--by", "conversation", "--memory", "64M", "--format", "json"];
+    let document = flowloom(small).ends(0).json();
+    assert!(number(&document, "groups_max") < 100_000, "{}", document["groups_max"]);
+    let document = flowloom(["top", &trace, "--groups-max", "7", "--format", "json"]).ends(0).json();
+    assert_eq!(number(&document, "groups_max"), 7);
 }
 
 #[test]

@@ -15,6 +15,7 @@ Examples:
   flowloom top edge.pcap --by conversation -n 20                conversations with duration and rate
   flowloom top edge.pcap --by port --sort flows --where 'protocol == udp'
   flowloom top edge.pcap --by source --sort peers               who scans: sources by destinations
+  flowloom top edge.pcap --sort retransmissions                 whose segments get lost
   flowloom top edge.pcap --by hierarchy                         bytes by IP version, protocol and port
   flowloom top edge.pcap --by l7                                bytes by application protocol
   flowloom top edge.pcap --by pair --format csv > pairs.csv")]
@@ -82,7 +83,21 @@ pub(crate) enum SortBy {
     /// Packets of both directions
     Packets,
     /// Number of records
+    #[value(alias = "records")]
     Flows,
+    /// Time from the first to the last packet
+    Duration,
+    /// Bits per second from the first to the last packet
+    Rate,
+    /// TCP segments sent again, from the host or source, or of both directions
+    #[value(alias = "retransmits", alias = "lost")]
+    Retransmissions,
+    /// Records with a TCP reset, from the host or source, or of either direction
+    #[value(alias = "reset", alias = "rst")]
+    Resets,
+    /// Mean round-trip time of TCP handshakes
+    #[value(name = "handshake_rtt", alias = "rtt", alias = "latency", alias = "handshake-rtt")]
+    HandshakeRtt,
     /// With --by source: number of destinations
     Peers,
     /// With --by source: number of destination ports, by protocol

@@ -118,6 +118,18 @@ pub(crate) struct RowFigures {
     pub(crate) duration_ns: u64,
     /// Bits of both directions divided by the duration; null if the duration is 0.
     pub(crate) bits_per_second: Option<f64>,
+    /// TCP segments sent again, from the host or source, or of both directions; only with --sort
+    /// retransmissions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) retransmissions: Option<u64>,
+    /// Records with a TCP reset, from the host or source, or of either direction; only with --sort
+    /// resets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) resets: Option<u64>,
+    /// Mean round-trip time of the handshakes; only with `--sort handshake_rtt`, if there
+    /// were any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) handshake_rtt_ns: Option<u64>,
     #[serde(flatten)]
     pub(crate) targets: Option<TargetFigures>,
 }
@@ -179,6 +191,11 @@ impl TopResult {
                 let rate = row.bits_per_second.map(|rate| format!("{}bit/s", scaled(rate)));
                 [percent(row.bytes_sent, row.bytes), duration, rate.unwrap_or_else(|| String::from("-"))]
             };
+            let special = special.map(|_| {
+                let rtt = row.handshake_rtt_ns.map(|ns| format!("{:.3} ms", ns as f64 / 1e6));
+                let count = row.retransmissions.or(row.resets).map(grouped);
+                rtt.or(count).unwrap_or_else(|| String::from("-"))
+            });
             let last = row.name.rsplit('/').next().unwrap_or_default();
             let name =
                 if row.depth > 0 { format!("{}{last}", "  ".repeat(row.depth)) } else { row.name.clone() };
@@ -190,7 +207,7 @@ impl TopResult {
                 share(if is_ip { row.ip_bytes } else { row.bytes }),
                 sent,
                 duration,
-                rate,
+                special.unwrap_or(rate),
             ]);
         }
         let mut others = |name: String, rest: &RestFigures| {
@@ -303,6 +320,9 @@ impl Report for TopResult {
             "ip_bytes",
             "peers",
             "ports",
+            "retransmissions",
+            "resets",
+            "handshake_rtt_ns",
         ];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for row in &self.rows {
@@ -324,8 +344,14 @@ impl Report for TopResult {
             cells.push(row.ip_bytes.to_string());
             let targets = row.targets.as_ref();
             cells.extend(
-                [targets.map(|one| one.peers), targets.map(|one| one.ports)]
-                    .map(|count| count.map_or(String::new(), |count| count.to_string())),
+                [
+                    targets.map(|one| one.peers),
+                    targets.map(|one| one.ports),
+                    row.retransmissions,
+                    row.resets,
+                    row.handshake_rtt_ns,
+                ]
+                .map(|count| count.map_or(String::new(), |count| count.to_string())),
             );
             rows.push(cells);
         }

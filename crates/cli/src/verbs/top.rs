@@ -2,17 +2,25 @@
 
 mod groups;
 
+use flowloom::apps::accounting::AccountingRecord;
+use flowloom::apps::{EndedFlow, L7Flow, MeterFlow, RecordState as _};
+use flowloom::record::{Group as GroupOf, GroupSet, Value};
+
 use crate::args::Common;
 use crate::args::replay::{AppName, LayoutName};
 use crate::args::top::{GroupBy, SortBy, Top};
 use crate::exit::{Failure, Status};
 use crate::host::tool;
+use crate::memory_budget::Budget;
 use crate::render::top::{RestFigures, RowFigures, TargetFigures, TopResult};
 use crate::render::{print, say_error};
 
 use super::replay::look;
 
 use groups::{Group, Groups, Totals};
+
+/// Bytes of a group in a map that is about to double.
+const GROUP_BYTES: u64 = 3 * (size_of::<(Group, Totals)>() as u64 + 1);
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
@@ -31,9 +39,21 @@ pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
         )));
     }
     replay.layout = if arguments.workers.is_none() { Some(LayoutName::Inline) } else { None };
-    let mut groups = Groups::new(arguments.by, arguments.groups_max);
-    let looked = look(&replay, common, "top", &mut |record, label| groups.add(record, label))?;
-    let order = |totals: &Totals| totals.figure(arguments.sort);
+    // The groups take their memory first; the tables have the rest.
+    let budget = Budget::of_free(arguments.input.memory);
+    let groups_max = arguments.groups_max.min(budget.bytes() / 4 / GROUP_BYTES).max(1);
+    let rest = budget.bytes().saturating_sub(groups_max.saturating_mul(GROUP_BYTES));
+    replay.memory = Some(rest).filter(|_| budget.bytes() < u64::MAX);
+    let sort = arguments.sort;
+    let mut fields = Fields::of(sort);
+    if let Some(name) = fields.group() {
+        replay.fields = Some(name.parse().expect("it is a group of fields"));
+    }
+    let mut groups = Groups::new(arguments.by, sort, groups_max);
+    let looked = look(&replay, common, "top", &mut |record, flow| {
+        groups.add(record, flow.label().and_then(L7Flow::protocol), fields.figures(record, flow));
+    })?;
+    let order = |totals: &Totals| totals.figure(sort);
     let count = if arguments.count == 0 { usize::MAX } else { arguments.count };
     let (told, untold, total) = (groups.len() as u64, groups.untold(), groups.total());
     let (shown, rest) = if arguments.by == GroupBy::Hierarchy {
@@ -65,8 +85,8 @@ pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
         first_ns: looked.first_ns,
         last_ns: looked.last_ns,
         groups: told,
-        groups_max: arguments.groups_max,
-        rows: shown.iter().map(|(group, totals)| row(*group, totals)).collect(),
+        groups_max,
+        rows: shown.iter().map(|(group, totals)| row(*group, totals, sort)).collect(),
         rest: figures(rest.0, &rest.1),
         untold: figures(0, &untold),
         notices: looked.notices,
@@ -84,11 +104,56 @@ pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
     Ok(if arguments.input.strict && looked.is_partial { Status::PartialInput } else { Status::Ok })
 }
 
-fn row(group: Group, totals: &Totals) -> RowFigures {
+/// What is added up besides the figures of every record.
+struct Fields {
+    sort: SortBy,
+    /// The columns of both directions, if they are additional fields.
+    columns: [usize; 2],
+    groups: GroupSet,
+    row: Vec<Value>,
+}
+
+impl Fields {
+    fn of(sort: SortBy) -> Self {
+        let schema = MeterFlow::schema();
+        let column = |name: &str| schema.named(name).map_or(0, |found| found.index);
+        let (group, columns) = match sort {
+            SortBy::HandshakeRtt => (Some(GroupOf::Handshake), [column("handshake_rtt"); 2]),
+            SortBy::Retransmissions => {
+                (Some(GroupOf::Tcp), [column("retransmissions"), column("reverse_retransmissions")])
+            }
+            _ => (None, [0; 2]),
+        };
+        Self { sort, columns, groups: group.into_iter().collect(), row: Vec::new() }
+    }
+
+    /// Returns the group of additional fields that the figure needs.
+    fn group(&self) -> Option<&'static str> {
+        GroupOf::FIELDS.into_iter().find(|group| self.groups.contains(*group)).map(GroupOf::name)
+    }
+
+    /// Returns the figures of a flow from its source and from its destination, if it has them.
+    fn figures(&mut self, record: &AccountingRecord, flow: &dyn EndedFlow) -> [Option<u64>; 2] {
+        const RST: u16 = 4;
+        if self.sort == SortBy::Resets {
+            return [record.tcp_flags, record.reverse_tcp_flags]
+                .map(|flags| Some(u64::from(flags & RST != 0)));
+        }
+        if self.groups.is_empty() {
+            return [None; 2];
+        }
+        self.row.clear();
+        flow.record_values(self.groups, &mut self.row);
+        self.columns.map(|column| self.row.get(column).and_then(Value::number))
+    }
+}
+
+fn row(group: Group, totals: &Totals, sort: SortBy) -> RowFigures {
     let oriented = totals.oriented(&group);
-    let duration_ns = totals.last_ns.saturating_sub(totals.first_ns);
+    let duration_ns = totals.duration_ns();
     let bits_per_second =
         (duration_ns > 0).then(|| totals.bytes() as f64 * 8.0 / (duration_ns as f64 / 1e9));
+    let figure = |of: SortBy| (sort == of && totals.has_figure()).then(|| totals.figure(sort));
     RowFigures {
         name: group.name(totals),
         depth: group.depth(),
@@ -104,6 +169,9 @@ fn row(group: Group, totals: &Totals) -> RowFigures {
         last_ns: totals.last_ns,
         duration_ns,
         bits_per_second,
+        retransmissions: figure(SortBy::Retransmissions),
+        resets: figure(SortBy::Resets),
+        handshake_rtt_ns: figure(SortBy::HandshakeRtt),
         targets: matches!(group, Group::Source(_)).then_some(TargetFigures {
             peers: totals.peers,
             ports: totals.ports,

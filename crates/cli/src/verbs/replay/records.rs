@@ -2,8 +2,8 @@
 
 use std::any::Any;
 
+use flowloom::apps::EndedFlow;
 use flowloom::apps::accounting::AccountingRecord;
-use flowloom::apps::{EndedFlow, L7Flow};
 use flowloom::engine::{FlowRecord, PrepareRecords, RecordSink, SinkError};
 use flowloom::traffic::capture::InterfaceLosses;
 
@@ -195,8 +195,8 @@ pub(super) struct Shown<'a> {
     pub(super) show: Show<'a>,
 }
 
-/// Receives a record and its protocol label.
-pub(crate) type Show<'a> = &'a mut (dyn FnMut(&AccountingRecord, Option<&'static str>) + Send);
+/// Receives a record, and the flow with its label and additional fields.
+pub(crate) type Show<'a> = &'a mut (dyn FnMut(&AccountingRecord, &dyn EndedFlow) + Send);
 
 impl AnySink for Shown<'_> {
     fn take(&mut self, record: &dyn EndedFlow) -> Result<(), SinkError> {
@@ -204,7 +204,7 @@ impl AnySink for Shown<'_> {
             && let Some(account) = record.account()
         {
             let row = AccountingRecord::of(record.key(), account, record.ended());
-            (self.show)(&row, record.label().and_then(L7Flow::protocol));
+            (self.show)(&row, record);
         }
         Ok(())
     }

@@ -85,6 +85,9 @@ pub(super) struct Totals {
     pub(super) ports: u64,
     /// Whether there may be more of them, because the limit was reached.
     pub(super) has_more: bool,
+    /// The sum of the figure that groups are sorted by, if records do not have it, and the number
+    /// of records that have it.
+    special: (u64, u64),
 }
 
 impl Totals {
@@ -96,8 +99,26 @@ impl Totals {
         self.bytes[0].saturating_add(self.bytes[1])
     }
 
+    /// Returns the time from the first to the last packet.
+    pub(super) fn duration_ns(&self) -> u64 {
+        self.last_ns.saturating_sub(self.first_ns)
+    }
+
+    /// Returns whether a record has the figure that groups are sorted by.
+    pub(super) fn has_figure(&self) -> bool {
+        self.special.1 > 0
+    }
+
     pub(super) fn figure(&self, sort: SortBy) -> u64 {
         match sort {
+            SortBy::Duration => self.duration_ns(),
+            SortBy::Rate => {
+                let bits = u128::from(self.bytes()) * 8_000_000_000;
+                let rate = bits.checked_div(self.duration_ns().into()).unwrap_or(0);
+                u64::try_from(rate).unwrap_or(u64::MAX)
+            }
+            SortBy::Retransmissions | SortBy::Resets => self.special.0,
+            SortBy::HandshakeRtt => self.special.0.checked_div(self.special.1).unwrap_or(0),
             SortBy::Bytes => self.bytes(),
             SortBy::IpBytes => self.ip_bytes,
             SortBy::Packets => self.packets(),
@@ -159,6 +180,29 @@ impl Totals {
         }
         self.ip_bytes = self.ip_bytes.saturating_add(other.ip_bytes);
         self.flows += other.flows;
+        self.special = (self.special.0.saturating_add(other.special.0), self.special.1 + other.special.1);
+    }
+
+    /// Adds the figures of a record from its source and its destination.
+    fn add_special(
+        &mut self,
+        sort: SortBy,
+        group: &Group,
+        mut figures: [Option<u64>; 2],
+        is_reversed: bool,
+    ) {
+        if is_reversed {
+            figures.reverse();
+        }
+        let is_one_sided = matches!(group, Group::Host(_) | Group::Source(_));
+        let figure = match (figures, sort) {
+            ([own, _], _) if is_one_sided => own,
+            ([Some(own), Some(other)], SortBy::Retransmissions) => Some(own.saturating_add(other)),
+            ([own, other], _) => own.max(other),
+        };
+        if let Some(figure) = figure {
+            self.special = (self.special.0.saturating_add(figure), self.special.1 + 1);
+        }
     }
 }
 
@@ -186,6 +230,7 @@ enum Target {
 #[derive(Debug)]
 pub(super) struct Groups {
     by: GroupBy,
+    sort: SortBy,
     count_max: u64,
     sums: HashMap<Group, Totals>,
     /// The destinations and the ports of sources.
@@ -195,29 +240,39 @@ pub(super) struct Groups {
     total: Totals,
 }
 
+/// A record, and its figures to sort by.
+type Figured<'a> = (&'a AccountingRecord, [Option<u64>; 2]);
+
 /// Groups with their sums, the largest first.
 pub(super) type Sorted = Vec<(Group, Totals)>;
 
 impl Groups {
     /// Returns sums for at most `count_max` groups.
-    pub(super) fn new(by: GroupBy, count_max: u64) -> Self {
+    pub(super) fn new(by: GroupBy, sort: SortBy, count_max: u64) -> Self {
         let (untold, total) = (Totals::default(), Totals::default());
-        Self { by, count_max, sums: HashMap::new(), targets: HashSet::new(), untold, total }
+        Self { by, sort, count_max, sums: HashMap::new(), targets: HashSet::new(), untold, total }
     }
 
-    /// Adds a record to each group that contains it. `label` is its protocol label.
-    pub(super) fn add(&mut self, record: &AccountingRecord, label: Option<&'static str>) {
+    /// Adds a record to each group that contains it. `label` is its protocol label, and `figures`
+    /// are those to sort by, from its source and its destination.
+    pub(super) fn add(
+        &mut self,
+        record: &AccountingRecord,
+        label: Option<&'static str>,
+        figures: [Option<u64>; 2],
+    ) {
+        let both = (record, figures);
         self.total.add(record, false);
         let (source, destination, protocol) = (record.source, record.destination, record.protocol);
         match self.by {
             GroupBy::Host => {
-                self.add_to(Group::Host(source), record, false);
+                self.add_to(Group::Host(source), both, false);
                 if destination != source {
-                    self.add_to(Group::Host(destination), record, true);
+                    self.add_to(Group::Host(destination), both, true);
                 }
             }
             GroupBy::Source => {
-                self.add_to(Group::Source(source), record, false);
+                self.add_to(Group::Source(source), both, false);
                 self.add_target(source, Target::Peer(destination));
                 if has_ports(protocol) {
                     self.add_target(source, Target::Port(protocol, record.destination_port));
@@ -225,34 +280,36 @@ impl Groups {
             }
             GroupBy::Pair => {
                 let (low, high) = (source.min(destination), source.max(destination));
-                self.add_to(Group::Pair(low, high), record, source != low);
+                self.add_to(Group::Pair(low, high), both, source != low);
             }
-            GroupBy::Port => self.add_to(Group::Port(protocol, record.destination_port), record, false),
-            GroupBy::Protocol => self.add_to(Group::Protocol(protocol), record, false),
-            GroupBy::L7 => self.add_to(Group::Label(label), record, false),
+            GroupBy::Port => self.add_to(Group::Port(protocol, record.destination_port), both, false),
+            GroupBy::Protocol => self.add_to(Group::Protocol(protocol), both, false),
+            GroupBy::L7 => self.add_to(Group::Label(label), both, false),
             GroupBy::Conversation => {
                 let low = SocketAddr::new(record.key.low_address(), record.key.low_port());
                 let is_reversed = ends(record)[0] != low;
-                self.add_to(Group::Conversation(*record.key.words()), record, is_reversed);
+                self.add_to(Group::Conversation(*record.key.words()), both, is_reversed);
             }
             GroupBy::Hierarchy => {
                 let is_v6 = source.is_ipv6();
-                self.add_to(Group::Layer(is_v6, None, None), record, false);
-                self.add_to(Group::Layer(is_v6, Some(protocol), None), record, false);
+                self.add_to(Group::Layer(is_v6, None, None), both, false);
+                self.add_to(Group::Layer(is_v6, Some(protocol), None), both, false);
                 if has_ports(protocol) {
                     let port = Some(record.destination_port);
-                    self.add_to(Group::Layer(is_v6, Some(protocol), port), record, false);
+                    self.add_to(Group::Layer(is_v6, Some(protocol), port), both, false);
                 }
             }
         }
     }
 
-    fn add_to(&mut self, group: Group, record: &AccountingRecord, is_reversed: bool) {
+    fn add_to(&mut self, group: Group, (record, figures): Figured<'_>, is_reversed: bool) {
         if self.sums.len() as u64 >= self.count_max && !self.sums.contains_key(&group) {
             self.untold.add(record, is_reversed);
             return;
         }
-        self.sums.entry(group).or_default().add(record, is_reversed);
+        let totals = self.sums.entry(group).or_default();
+        totals.add(record, is_reversed);
+        totals.add_special(self.sort, &group, figures, is_reversed);
     }
 
     /// Counts a destination or a port of a source that has a group, once.
@@ -357,6 +414,10 @@ mod tests {
         record
     }
 
+    fn groups_by(by: GroupBy, count_max: u64) -> Groups {
+        Groups::new(by, SortBy::Bytes, count_max)
+    }
+
     /// Records of four hosts, whose figures are all different.
     fn records() -> Vec<AccountingRecord> {
         let mut records = Vec::new();
@@ -374,9 +435,9 @@ mod tests {
 
     #[test]
     fn hosts_have_what_a_plain_sum_says() {
-        let mut groups = Groups::new(GroupBy::Host, 100);
+        let mut groups = groups_by(GroupBy::Host, 100);
         for record in &records() {
-            groups.add(record, None);
+            groups.add(record, None, [None; 2]);
         }
         let (shown, rest) = groups.largest(10, Totals::bytes);
         assert_eq!((shown.len(), rest), (4, (0, Totals::default())));
@@ -406,11 +467,15 @@ mod tests {
     #[test]
     fn a_source_has_its_distinct_destinations_and_ports_up_to_the_limit() {
         let scan = |groups_max| {
-            let mut groups = Groups::new(GroupBy::Source, groups_max);
+            let mut groups = groups_by(GroupBy::Source, groups_max);
             for _ in 0..2 {
                 for (destination, port) in (10..60).flat_map(|host| [(host, 22), (host, 80)]) {
-                    groups.add(&record(1, destination, (5000, port), [1, 0, 40, 0]), None);
-                    groups.add(&record(2, 10, (6000, port + destination as u16), [1, 0, 40, 0]), None);
+                    groups.add(&record(1, destination, (5000, port), [1, 0, 40, 0]), None, [None; 2]);
+                    groups.add(
+                        &record(2, 10, (6000, port + destination as u16), [1, 0, 40, 0]),
+                        None,
+                        [None; 2],
+                    );
                 }
             }
             let (shown, _) = groups.largest(10, |totals| totals.figure(SortBy::Peers));
@@ -425,18 +490,18 @@ mod tests {
 
     #[test]
     fn a_pair_and_a_conversation_begin_with_the_initiator_of_the_first_record() {
-        let mut pairs = Groups::new(GroupBy::Pair, 100);
+        let mut pairs = groups_by(GroupBy::Pair, 100);
         let (early, late) = (record(2, 1, (9, 80), [1, 2, 10, 20]), record(1, 2, (7, 80), [4, 8, 40, 80]));
         let mut late = late;
         late.start_ns = 5;
-        pairs.add(&late, None);
-        pairs.add(&early, None);
+        pairs.add(&late, None, [None; 2]);
+        pairs.add(&early, None, [None; 2]);
         let (shown, _) = pairs.largest(10, Totals::bytes);
         let (group, totals) = &shown[0];
         assert_eq!(group.name(totals), "0.0.0.2 > 0.0.0.1");
         assert_eq!(totals.oriented(group), ([1 + 8, 2 + 4], [10 + 80, 20 + 40]));
-        let mut conversations = Groups::new(GroupBy::Conversation, 100);
-        conversations.add(&early, None);
+        let mut conversations = groups_by(GroupBy::Conversation, 100);
+        conversations.add(&early, None, [None; 2]);
         let (shown, _) = conversations.largest(10, Totals::bytes);
         let (group, totals) = &shown[0];
         assert_eq!(group.name(totals), "tcp 0.0.0.2:9 > 0.0.0.1:80");
@@ -445,9 +510,9 @@ mod tests {
 
     #[test]
     fn a_hierarchy_adds_up_at_each_level() {
-        let mut groups = Groups::new(GroupBy::Hierarchy, 100);
+        let mut groups = groups_by(GroupBy::Hierarchy, 100);
         for record in &records() {
-            groups.add(record, None);
+            groups.add(record, None, [None; 2]);
         }
         let total = groups.total();
         let (shown, (hidden, rest)) = groups.tree(2, Totals::bytes);
@@ -457,5 +522,36 @@ mod tests {
         assert!(shown[..2].iter().all(|(_, totals)| totals.bytes() == total.bytes()));
         let ports: u64 = shown[2..].iter().map(|(_, totals)| totals.bytes()).sum();
         assert_eq!(ports + rest.bytes(), total.bytes());
+    }
+
+    #[test]
+    fn figures_of_a_host_are_its_own_and_those_of_a_pair_are_of_both() {
+        let of = |by, sort, all: &[[Option<u64>; 2]]| {
+            let mut groups = Groups::new(by, sort, 100);
+            for figures in all {
+                groups.add(&record(1, 2, (9, 80), [1, 1, 40, 40]), None, *figures);
+            }
+            let (shown, _) = groups.largest(10, |totals| totals.figure(sort));
+            shown
+                .iter()
+                .map(|(group, totals)| (group.name(totals), totals.figure(sort)))
+                .collect::<Vec<_>>()
+        };
+        let named = |rows: &[(&str, u64)]| {
+            rows.iter().map(|(name, n)| (String::from(*name), *n)).collect::<Vec<_>>()
+        };
+        let all = [[Some(1), Some(4)], [Some(2), Some(0)], [None, None]];
+        assert_eq!(
+            of(GroupBy::Host, SortBy::Retransmissions, &all),
+            named(&[("0.0.0.2", 4), ("0.0.0.1", 3)])
+        );
+        let pair = "0.0.0.1 > 0.0.0.2";
+        assert_eq!(of(GroupBy::Pair, SortBy::Retransmissions, &all), named(&[(pair, 7)]));
+        assert_eq!(
+            of(GroupBy::Pair, SortBy::Resets, &[[Some(1), Some(1)], [Some(0), Some(0)]]),
+            named(&[(pair, 1)])
+        );
+        let times = [[Some(10), Some(10)], [Some(20), Some(20)], [None, None]];
+        assert_eq!(of(GroupBy::Pair, SortBy::HandshakeRtt, &times), named(&[(pair, 15)]));
     }
 }
