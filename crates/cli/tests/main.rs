@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod accounting;
+mod analyst_files;
 mod analyst_names;
 mod analyst_selection;
 mod bench;

@@ -7,6 +7,8 @@ use flowloom::flow_table::BuildError;
 use flowloom::packet::SourceError;
 use flowloom::traffic::capture::CaptureError;
 
+use crate::other_file::explained;
+
 /// The exit status of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -89,7 +91,7 @@ impl From<CaptureError> for Failure {
     fn from(error: CaptureError) -> Self {
         match error {
             CaptureError::ReadOnce { .. } => Self::Usage(error.to_string()),
-            error => Self::Input(error.to_string()),
+            error => Self::Input(explained(&error)),
         }
     }
 }
@@ -162,7 +164,7 @@ pub fn check_decodable(packets: u64, error: &SourceError) -> Result<(), Failure>
             error @ (CaptureError::NotACapture { .. }
             | CaptureError::Empty { .. }
             | CaptureError::Io { .. }),
-        ) if packets == 0 => Err(Failure::Input(error.to_string())),
+        ) if packets == 0 => Err(Failure::Input(explained(error))),
         _ => Ok(()),
     }
 }

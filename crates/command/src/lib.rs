@@ -23,6 +23,7 @@ pub mod growing_table;
 pub mod host;
 pub mod interface;
 pub mod memory_budget;
+pub mod other_file;
 pub mod output;
 pub mod output_folder;
 pub mod progress;

@@ -1,0 +1,27 @@
+//! Files that are something else than what a command needs.
+
+use crate::bytes::pcap;
+use crate::support::{Folder, flowloom};
+
+#[test]
+fn a_file_that_is_no_capture_is_named_with_what_takes_it() {
+    let folder = Folder::new();
+    let trace = folder.write("t.pcap", &pcap(3));
+    let flows = folder.path("flows.csv");
+    flowloom(["replay", &trace, "-q", "--flows", &flows]).ends(0);
+    let rules = folder.write("fw.ipt", b"*filter\n:INPUT DROP [0:0]\n-A INPUT -p tcp -j ACCEPT\nCOMMIT\n");
+    let part = folder.path("a.part");
+    flowloom(["replay", &trace, "-q", "--app", "accounting", "--save-part", &part]).ends(0);
+    for (path, what) in [
+        (&rules, ["a file of rules (iptables-save output)", "--rules"]),
+        (&flows, ["a table (CSV)", "flowloom compare"]),
+        (&part, ["a part of a run", "flowloom merge"]),
+    ] {
+        for verb in ["replay", "inspect", "top"] {
+            let outcome = flowloom([verb, path]).ends(3).says(&what).says(&["is not a capture file"]);
+            assert!(!outcome.stderr.contains("first bytes"), "{}", outcome.stderr);
+        }
+    }
+    let unknown = folder.write("noise", &[0, 1, 2, 3, 0xfe, 0xfe]);
+    flowloom(["inspect", &unknown]).ends(3).says(&["first bytes 00 01 02"]);
+}
