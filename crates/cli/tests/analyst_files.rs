@@ -1,7 +1,10 @@
 //! Files that are something else than what a command needs.
 
+use std::process::Command;
+use std::time::{Duration, Instant};
+
 use crate::bytes::pcap;
-use crate::support::{Folder, flowloom};
+use crate::support::{Folder, command, flowloom};
 
 #[test]
 fn a_file_that_is_no_capture_is_named_with_what_takes_it() {
@@ -24,4 +27,27 @@ fn a_file_that_is_no_capture_is_named_with_what_takes_it() {
     }
     let unknown = folder.write("noise", &[0, 1, 2, 3, 0xfe, 0xfe]);
     flowloom(["inspect", &unknown]).ends(3).says(&["first bytes 00 01 02"]);
+}
+
+#[test]
+fn a_pipe_without_a_reader_is_said_and_waited_for() {
+    let folder = Folder::new();
+    let trace = folder.write("t.pcap", &pcap(3));
+    let pipe = folder.path("flows.csv");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let said = folder.path("said");
+    let errors = std::fs::File::create(&said).unwrap();
+    let mut run = command(["replay", &trace, "--flows", &pipe])
+        .stdout(errors.try_clone().unwrap())
+        .stderr(errors)
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while !std::fs::read_to_string(&said).unwrap().contains("waiting for a process that reads") {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing was said");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let read = std::fs::read_to_string(&pipe).unwrap();
+    assert_eq!(read.lines().count(), 4, "{read}");
+    assert!(run.wait().unwrap().success());
 }

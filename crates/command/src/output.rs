@@ -13,19 +13,25 @@
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{MetadataExt, fchown};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
-use crate::render::counted;
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::Errno;
+
+use crate::render::{counted, say};
 
 /// The files that are open, for [`abandon_all`].
 static OPEN: Mutex<Vec<Weak<OpenFile>>> = Mutex::new(Vec::new());
 
 /// Maximum time that [`abandon_all`] waits for a write to a file to return.
 const ABANDON_PATIENCE: Duration = Duration::from_millis(200);
+
+/// How long the reader of a pipe may come after a writer that does not wait.
+const READER_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A file to write. Copies refer to the same file.
 ///
@@ -66,6 +72,35 @@ struct OutputState {
     records_after: u64,
 }
 
+/// Opens a named pipe, whose reader may come later: at any time, or within a second.
+fn open_fifo(path: &Path, waits: bool) -> io::Result<File> {
+    let begun = Instant::now();
+    let file = loop {
+        let mut options = OpenOptions::new();
+        let opened = options.write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path);
+        let error = match opened {
+            Ok(file) => break file,
+            Err(error) => error,
+        };
+        if error.raw_os_error() != Some(Errno::NXIO.raw_os_error()) {
+            return Err(error);
+        }
+        if waits {
+            say(&format!("waiting for a process that reads {}", path.display()));
+            return OpenOptions::new().write(true).open(path);
+        }
+        if begun.elapsed() > READER_PATIENCE {
+            return Err(io::Error::new(
+                error.kind(),
+                "no process reads this pipe\n  start its reader first",
+            ));
+        }
+        std::thread::sleep(READER_PATIENCE / 100);
+    };
+    fcntl_setfl(&file, OFlags::empty())?;
+    Ok(file)
+}
+
 impl OutputFile {
     /// Opens a file for records that are useful without those that follow, or creates it.
     ///
@@ -73,6 +108,22 @@ impl OutputFile {
     ///
     /// Returns the error of the system.
     pub fn open(path: &Path) -> io::Result<Self> {
+        Self::open_with(path, true)
+    }
+
+    /// Like [`open`](Self::open), but waits at most a second for the reader of a named pipe.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system, also where no process reads the pipe.
+    pub fn open_at_once(path: &Path) -> io::Result<Self> {
+        Self::open_with(path, false)
+    }
+
+    fn open_with(path: &Path, waits: bool) -> io::Result<Self> {
+        if fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo()) {
+            return Self::with(path, open_fifo(path, waits)?, false, None);
+        }
         let (file, is_new) = match OpenOptions::new().write(true).create_new(true).open(path) {
             // This includes a link to a missing file; the file is created and stays.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -487,6 +538,11 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
         write_whole(Path::new("/dev/null"), b"a device is written directly").unwrap();
         assert!(OutputFile::open_whole(&folder.path().join("none/a")).is_err());
+        let pipe = folder.path().join("pipe");
+        let (fifo, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, fifo, mode, 0).unwrap();
+        let error = OutputFile::open_at_once(&pipe).unwrap_err();
+        assert!(error.to_string().starts_with("no process reads this pipe"), "{error}");
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl Destination {
         let way = match place {
             Endpoint::File(path, packing) => {
                 compression = packing;
-                held(Target::of_file(OutputFile::open(&path)?.lasting()))
+                held(Target::of_file(OutputFile::open_at_once(&path)?.lasting()))
             }
             Endpoint::StandardOutput => {
                 closed_output::check()?;
