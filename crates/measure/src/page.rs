@@ -21,12 +21,12 @@ body:has(.tiles){max-width:78rem;margin-top:.8rem}.tiles{display:flex;flex-wrap:
 .tiles div{flex:1 0 6.5rem;border:1px solid #ddd;border-radius:.3rem;padding:.2rem .6rem}.tiles b{display:block;font-size:1.1rem}
 .tiles span{color:#555;font-size:.85rem}.warnings p{margin:.2rem 0}
 .grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,32rem),1fr));gap:0 1.2rem}.grid>div{min-width:0}
-.tiles+.grid svg text{font-size:15px}.grid h2{margin:.4rem 0 0}.grid+.grid svg text,.grid~.grid svg text{font-size:13px}.grid th,.grid td{padding:.1rem .45rem}.grid td:first-child{overflow-wrap:anywhere;white-space:normal!important}.grid table{max-height:18rem;overflow-y:auto;margin:.3rem 0}.summary{font-weight:600}:root{color-scheme:light dark}
+.tiles+.grid svg text{font-size:15px}.grid h2{margin:.4rem 0 0}.grid+.grid svg text,.grid~.grid svg text{font-size:13px}.grid th,.grid td{padding:.1rem .45rem}.grid td:first-child{overflow-wrap:anywhere;white-space:normal!important}.grid .scroll{max-height:18rem;overflow-y:auto;margin:.3rem 0}.grid .scroll td:first-child{min-width:7.5rem}.scroll{overflow-x:auto}.scroll table{display:table;width:100%;margin:0}.scroll .n{width:6.5rem}.grid .scroll .n{width:auto}.summary{font-weight:600}:root{color-scheme:light dark}
 @media (max-width:30rem){body{margin:1rem auto;padding:0 .6rem;font-size:14px}th,td{padding:.2rem .4rem}.fields,.fields tbody,.fields tr,.fields th,.fields td{display:block}.fields th{white-space:normal;overflow-wrap:anywhere;border:0;padding-bottom:0}.fields th:empty{display:none}.chart svg{max-width:none;width:42rem}.claims td:nth-child(3){min-width:13rem}.values td:first-child{min-width:9rem}.claims td:first-child{min-width:8rem;overflow-wrap:anywhere}}
 @media (prefers-color-scheme:dark){body{color:#e4e6ea;background:#15171b}th,td,.tiles div{border-color:#3b3f47}
 .meta,.note,.cannot,summary,.tiles span{color:#a9afba}.agrees{color:#5fd3a6}.differs{color:#f0a35e}.bad{color:#ff7b8a}
 svg{filter:invert(.92) hue-rotate(180deg)}}
-@media print{body{max-width:none;margin:0}.chart,tr{break-inside:avoid}details:not(.account){display:none}.grid table{max-height:none}pre{white-space:pre-wrap}}
+@media print{body{max-width:none;margin:0}.chart,tr{break-inside:avoid}details:not(.account){display:none}.grid .scroll{max-height:none}pre{white-space:pre-wrap}}
 ";
 
 const SCRIPT: &str = r#"
@@ -37,7 +37,11 @@ for (const head of document.querySelectorAll("table.sortable th")) {
     for (const other of table.rows[0].cells) other.ariaSort = null;
     head.ariaSort = down ? "descending" : "ascending";
     const key = row => row.cells[at]?.textContent.trim() ?? "";
-    const number = text => Number(text.replace(/[ ,%×]/g, ""));
+    const number = text => {
+      const [, digits, unit] = text.match(/^[+×≥]?([-−]?[\d., ]+)([a-zµ%/]{0,6})$/i) ?? [, "x", ""];
+      const power = unit[1] === "s" ? {n: -9, µ: -6, m: -3}[unit[0]] : {k: 3, K: 3, M: 6, G: 9, T: 12}[unit[0]];
+      return Number(digits.replace(/[ ,]/g, "").replace("−", "-")) * 10 ** (power ?? 0);
+    };
     const before = (a, b) => {
       const [x, y] = [number(a), number(b)];
       return a !== "" && b !== "" && !isNaN(x) && !isNaN(y) ? x - y : a.localeCompare(b);
@@ -167,13 +171,18 @@ impl Page {
     }
 
     /// Adds a table that a reader can sort. The first row is the head. Columns of numbers, which
-    /// may have groups of digits and a percent sign, are aligned to the right.
+    /// may have a unit, are aligned to the right and as wide in each table.
     pub fn table(&mut self, title: &str, rows: &[Vec<String>]) {
-        let is_number = |text: &String| text.replace([' ', '%'], "").parse::<f64>().is_ok();
+        let cells =
+            |column: usize| rows.iter().skip(1).map(move |row| row.get(column).map_or("", |cell| cell));
         let has_numbers = |column: usize| {
-            rows.len() > 1 && rows[1..].iter().all(|row| row.get(column).is_some_and(is_number))
+            cells(column).all(|cell| is_number(cell) || NONE.contains(&cell))
+                && cells(column).any(|cell| !cell.is_empty())
         };
-        self.markup(format_args!("<h2>{}</h2>\n<table class=\"sortable short\">", escape(title)));
+        self.markup(format_args!(
+            "<h2>{}</h2>\n<div class=\"scroll\"><table class=\"sortable short\">",
+            escape(title)
+        ));
         for (at, row) in rows.iter().enumerate() {
             let cell = if at == 0 { "th" } else { "td" };
             self.text.push_str("<tr>");
@@ -183,7 +192,7 @@ impl Page {
             }
             self.text.push_str("</tr>\n");
         }
-        self.text.push_str("</table>\n");
+        self.text.push_str("</table></div>\n");
     }
 
     /// Adds a picture with its figures below it, or the reason why there is no picture.
@@ -222,6 +231,21 @@ impl Page {
         ));
         self.text
     }
+}
+
+/// Cells that stand for no number.
+const NONE: [&str; 3] = ["", "-", "–"];
+
+/// Returns whether a cell is a number: with a sign, in groups of digits, with a unit.
+fn is_number(cell: &str) -> bool {
+    let number = cell.trim_start_matches(['+', '-', '−', '×', '≥', '≤', ' ']);
+    let end =
+        number.find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | ' ' | ',')).unwrap_or(number.len());
+    let (digits, unit) = number.split_at(end);
+    let is_short =
+        unit.chars().count() <= 6 && unit.chars().all(|c| c.is_alphabetic() || matches!(c, '%' | '/'));
+    let is_apart = unit.is_empty() || unit == "%" || digits.ends_with(' ');
+    is_short && is_apart && digits.replace([' ', ','], "").parse::<f64>().is_ok()
 }
 
 /// Escapes text for use in markup.
@@ -281,9 +305,19 @@ mod tests {
 
     #[test]
     fn columns_of_numbers_are_marked() {
+        for cell in
+            ["7", "1 000", "5.00 %", "-12 %", "+1 %", "×12", "5.36 MB", "0.053 ms", "1.2 Mbit/s", "≥ 7"]
+        {
+            assert!(is_number(cell), "{cell}");
+        }
+        for cell in ["", "–", "1.2.3.4 > 5.6.7.8", "tcp/80", "7 of 9 shown", "MB", "12abc"] {
+            assert!(!is_number(cell), "{cell}");
+        }
         let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
         let mut page = Page::new("P");
-        page.table("<T>", &[row(["host", "bytes", "share"]), row(["1.2.3.4", "1 000", "5.00 %"])]);
+        let rows =
+            [row(["host", "bytes", "share"]), row(["1.2.3.4", "1 000", "5.00 %"]), row(["::1", "–", ""])];
+        page.table("<T>", &rows);
         let html = page.finish("{}");
         let cells = "<td>1.2.3.4</td><td class=\"n\">1 000</td><td class=\"n\">5.00 %</td>";
         assert!(html.contains("<h2>&lt;T&gt;</h2>") && html.contains(cells), "{html}");
