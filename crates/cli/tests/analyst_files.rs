@@ -25,6 +25,9 @@ fn a_file_that_is_no_capture_is_named_with_what_takes_it() {
             assert!(!outcome.stderr.contains("first bytes"), "{}", outcome.stderr);
         }
     }
+    flowloom(["replay", &trace, "--rules", &trace])
+        .ends(3)
+        .says(&["it is a capture, not text", "a rule file is"]);
     let unknown = folder.write("noise", &[0, 1, 2, 3, 0xfe, 0xfe]);
     flowloom(["inspect", &unknown]).ends(3).says(&["first bytes 00 01 02"]);
 }

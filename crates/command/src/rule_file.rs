@@ -8,6 +8,7 @@ use flowloom::apps::firewall::{CaptureSide, Enforcement};
 use flowloom::classifier::{Rule, RuleId, RuleSet};
 use flowloom::rules::firewall::{Families, Field, Knowledge, Policy};
 use flowloom::rules::load::{self, LoadOptions, RuleFormat, cisco, ipset, iptables, nft};
+use flowloom::traffic::capture::Format;
 
 use crate::args::Common;
 use crate::args::rules::{EnforceOptions, FamilyName, FileOptions, RuleOptions};
@@ -243,6 +244,9 @@ pub fn read_text(path: &Path, bytes_max: usize, hint: &str) -> Result<String, Fa
         let bytes = error.as_bytes();
         if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
             return unreadable(&"it is UTF-16; convert it: iconv -f UTF-16 -t UTF-8");
+        }
+        if Format::of(bytes).is_some() {
+            return unreadable(&format!("it is a capture, not text{hint}"));
         }
         let line = bytes[..place].split(|byte| *byte == b'\n').count();
         unreadable(&format!("not text: byte {place}, in line {line}, is not UTF-8{hint}"))
