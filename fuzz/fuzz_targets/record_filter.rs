@@ -15,7 +15,7 @@ fuzz_target!(|input: (&str, [u64; 6], Vec<Option<u64>>)| {
     match RecordFilter::parse(text, &Detailed::<AllFields>::schema()) {
         Ok(filter) => {
             let key = FlowKey::from_words(words);
-            let mut row = AccountingRecord::of(&key, &Default::default(), EndedBy::EndOfInput).row();
+            let mut row = AccountingRecord::new(&key, &Default::default(), EndedBy::EndOfInput).row();
             row.values.extend(numbers.into_iter().map(Value::from));
             let _ = filter.matches(&row);
         }

@@ -30,7 +30,7 @@ impl std::fmt::Debug for AnyFlow {
 
 impl AnyFlow {
     /// Returns the state of an application, which begins here if there is none.
-    fn of<F: RecordState>(&mut self) -> &mut F {
+    fn state<F: RecordState>(&mut self) -> &mut F {
         let state: &mut dyn Any = self.0.get_or_insert_with(|| Box::new(F::default())).as_any();
         state.downcast_mut().expect("a table has flows of one application")
     }
@@ -160,7 +160,7 @@ impl<A: App<Flow: RecordState>> App for Typed<A> {
     type Flow = AnyFlow;
 
     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut AnyFlow) -> Verdict {
-        self.0.on_packet(packet, flow.of())
+        self.0.on_packet(packet, flow.state())
     }
 
     fn decide(&mut self, packet: &PacketView<'_>, verdict: Verdict, actions: &mut Actions) -> Decision {
@@ -177,16 +177,16 @@ impl<A: App<Flow: RecordState>> App for Typed<A> {
     }
 
     fn next_record(&self, packet: &PacketView<'_>, flow: &mut AnyFlow) -> Option<AnyFlow> {
-        let next = self.0.next_record(packet, flow.of())?;
+        let next = self.0.next_record(packet, flow.state())?;
         Some(AnyFlow(Some(Box::new(next))))
     }
 
     fn on_begin(&mut self, key: &FlowKey, flow: &mut AnyFlow) {
-        self.0.on_begin(key, flow.of());
+        self.0.on_begin(key, flow.state());
     }
 
     fn on_end(&mut self, key: &FlowKey, flow: &mut AnyFlow, ended: EndedBy) {
-        self.0.on_end(key, flow.of(), ended);
+        self.0.on_end(key, flow.state(), ended);
     }
 
     fn on_time(&mut self, time_ns: u64) {

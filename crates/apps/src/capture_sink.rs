@@ -93,16 +93,16 @@ impl<W: Write> CaptureSink<W> {
     /// Returns a sink that writes a pcapng file to `inner`. Pass a buffered writer: the sink writes
     /// three times per packet.
     pub fn new(inner: W) -> Self {
-        Self::of(inner, SinkFormat::Pcapng)
+        Self::with_form(inner, SinkFormat::Pcapng)
     }
 
     /// Returns a sink that writes a classic pcap file to `inner`. All packets must have one link
     /// type. Pass a buffered writer.
     pub fn pcap(inner: W) -> Self {
-        Self::of(inner, SinkFormat::Pcap)
+        Self::with_form(inner, SinkFormat::Pcap)
     }
 
-    fn of(inner: W, form: SinkFormat) -> Self {
+    fn with_form(inner: W, form: SinkFormat) -> Self {
         let state = SinkState::Empty(inner, form);
         let (links, details, failed) = (Vec::new(), None, None);
         Self { state, links, details, failed, writes_empty: true, unflushed_bytes: 0 }

@@ -94,7 +94,7 @@ pub trait RecordState: FlowState {
     /// `groups` may be missing. `ended` is the engine's reason.
     fn record_values(&self, key: &FlowKey, _ended: EndedBy, _groups: GroupSet, out: &mut Vec<Value>) {
         let way = self.source_direction().unwrap_or(Direction::LowToHigh);
-        let ends = Ends::of(key, way);
+        let ends = Ends::from_key(key, way);
         let number = |number: u16| Value::Number(number.into());
         out.extend([
             Value::Address(ends.source),
@@ -245,7 +245,7 @@ impl RecordState for Accounted {
 
     #[inline]
     fn record_values(&self, key: &FlowKey, ended: EndedBy, groups: GroupSet, out: &mut Vec<Value>) {
-        AccountingRecord::of(key, self, ended).values(groups, out);
+        AccountingRecord::new(key, self, ended).values(groups, out);
     }
 }
 

@@ -68,7 +68,7 @@ impl Binding {
     /// # Errors
     ///
     /// Returns the error of the system.
-    pub(crate) fn of(capture: &Path, decoding: Vec<String>) -> std::io::Result<Self> {
+    pub(crate) fn from_capture(capture: &Path, decoding: Vec<String>) -> std::io::Result<Self> {
         let file = File::open(capture)?;
         let metadata = file.metadata()?;
         let modified = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();

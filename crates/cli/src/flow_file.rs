@@ -150,7 +150,7 @@ impl Destination {
     /// # Errors
     ///
     /// A message that names the mistake and the valid values.
-    pub(crate) fn of(path: &Path, format: Option<Format>) -> Result<Self, String> {
+    pub(crate) fn parse(path: &Path, format: Option<Format>) -> Result<Self, String> {
         let shown = path.display();
         if let Some((scheme, collector)) = path.to_str().and_then(|text| text.split_once("://")) {
             let (place, of_scheme) = match scheme {
@@ -512,12 +512,12 @@ impl FlowWriter {
         if losses.is_empty() || (self.keeps_old && matches!(self.out, Out::Waiting(_))) {
             return Ok(());
         }
-        let of = |one: &InterfaceLosses| CaptureLosses {
+        let figures = |one: &InterfaceLosses| CaptureLosses {
             interface: one.number,
             name: crate::render::losses::name(one),
             lost: one.lost(),
         };
-        let losses: Vec<_> = losses.iter().map(of).collect();
+        let losses: Vec<_> = losses.iter().map(figures).collect();
         self.out.writer(&self.plan)?.write_losses(&losses)
     }
 
@@ -570,7 +570,7 @@ impl FlowWriter {
     ///
     /// Returns the error of the file or the collector.
     pub(crate) fn write(&mut self, record: &dyn EndedFlow) -> io::Result<()> {
-        let Some(row) = self.view.of(record) else { return Ok(()) };
+        let Some(row) = self.view.row(record) else { return Ok(()) };
         self.written += 1;
         self.unflushed += 1;
         self.out.writer(&self.plan)?.write(row)?;
@@ -648,7 +648,8 @@ mod tests {
 
     #[test]
     fn an_ending_or_a_scheme_says_what_is_written() {
-        let of = |text: &str| Destination::of(Path::new(text), None).map(|destination| destination.format);
+        let format_of =
+            |text: &str| Destination::parse(Path::new(text), None).map(|destination| destination.format);
         for (text, format) in [
             ("flows", Format::Csv),
             ("a/flows.CSV.gz", Format::Csv),
@@ -664,9 +665,9 @@ mod tests {
             ("ipfix+tcp://localhost:4739", Format::Ipfix),
             ("netflow9://127.0.0.1:2055", Format::Netflow9),
         ] {
-            assert_eq!(of(text), Ok(format), "{text}");
+            assert_eq!(format_of(text), Ok(format), "{text}");
         }
-        let named = Destination::of(Path::new("flows.txt"), Some(Format::Eve)).unwrap();
+        let named = Destination::parse(Path::new("flows.txt"), Some(Format::Eve)).unwrap();
         assert_eq!(named.format, Format::Eve);
     }
 }

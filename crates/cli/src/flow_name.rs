@@ -37,7 +37,7 @@ pub(crate) fn protocol_alone(number: u8) -> String {
 /// Returns whether the name of a flow begins with the lower end of its key, if that end sent the
 /// first packet or not. An ICMP flow begins with the end that asks.
 pub(crate) fn begins_low(key: &FlowKey, is_low_first: bool) -> bool {
-    if key.message() == 0 { is_low_first } else { key.asked() == Direction::LowToHigh }
+    if key.message() == 0 { is_low_first } else { key.query_direction() == Direction::LowToHigh }
 }
 
 /// Returns the name of a key, whose lower end is the first or not. `tells_vlan` says of a key
@@ -263,7 +263,7 @@ impl FlowName {
 
 /// Returns the address that sends the messages of an ICMP flow which are no answers.
 fn asker(key: &FlowKey) -> IpAddr {
-    if key.asked() == Direction::LowToHigh { key.low_address() } else { key.high_address() }
+    if key.query_direction() == Direction::LowToHigh { key.low_address() } else { key.high_address() }
 }
 
 #[cfg(test)]
@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     fn record(key: &FlowKey) -> AccountingRecord {
-        AccountingRecord::of(key, &Accounted::default(), EndedBy::EndOfInput)
+        AccountingRecord::new(key, &Accounted::default(), EndedBy::EndOfInput)
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) struct Confinement {
 
 impl Confinement {
     /// Looks up the user.
-    pub(crate) fn of(user: Option<&str>) -> Result<Self, Failure> {
+    pub(crate) fn from_user(user: Option<&str>) -> Result<Self, Failure> {
         let keeps = CapabilitySet::empty();
         let Some(name) = user else { return Ok(Self { user: None, keeps }) };
         let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -196,11 +196,11 @@ mod tests {
     #[test]
     fn a_user_is_looked_up_and_one_that_is_missing_is_named() {
         assert_eq!(
-            Confinement::of(Some("root")).unwrap(),
+            Confinement::from_user(Some("root")).unwrap(),
             Confinement { user: Some((0, 0)), keeps: CapabilitySet::empty() }
         );
-        assert_eq!(Confinement::of(None).unwrap().user, None);
-        let failure = Confinement::of(Some("weaver-of-nothing")).unwrap_err();
+        assert_eq!(Confinement::from_user(None).unwrap().user, None);
+        let failure = Confinement::from_user(Some("weaver-of-nothing")).unwrap_err();
         assert!(failure.text().starts_with("--user weaver-of-nothing: "), "{}", failure.text());
     }
 
@@ -214,7 +214,7 @@ mod tests {
         let confined = std::thread::spawn({
             let folder = folder.path().to_path_buf();
             move || {
-                apply(&Confinement::of(None).unwrap(), [folder.as_path()].into_iter()).unwrap();
+                apply(&Confinement::from_user(None).unwrap(), [folder.as_path()].into_iter()).unwrap();
                 assert_eq!(std::fs::read_to_string(&inside).unwrap(), "a");
                 let denied = |error: std::io::Error| error.kind() == std::io::ErrorKind::PermissionDenied;
                 assert!(std::fs::write(&inside, "b").is_err_and(denied));

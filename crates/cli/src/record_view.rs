@@ -235,7 +235,7 @@ pub(crate) struct RecordView {
 
 impl RecordView {
     /// Returns the record of a flow, or `None` if the filter rejects it.
-    pub(crate) fn of(&mut self, record: &dyn EndedFlow) -> Option<&Row> {
+    pub(crate) fn row(&mut self, record: &dyn EndedFlow) -> Option<&Row> {
         self.row.key = *record.key();
         self.row.values.clear();
         record.record_values(self.groups, &mut self.row.values);
@@ -257,7 +257,7 @@ impl RecordView {
 
     /// Returns whether the filter selects the record of a flow.
     pub(crate) fn selects(&mut self, record: &dyn EndedFlow) -> bool {
-        self.filter.is_none() || self.of(record).is_some()
+        self.filter.is_none() || self.row(record).is_some()
     }
 
     /// Returns a view of the same records, which has counted none.

@@ -61,8 +61,8 @@ fn rows(arguments: &[&str]) -> Vec<(String, u64)> {
         Value::Null => (&document["top_flows"], "flow", "packets"),
         rows => (rows, "name", "packets"),
     };
-    let of = |row: &Value| (row[name].as_str().unwrap().to_owned(), number(row, packets));
-    rows.as_array().unwrap().iter().map(of).collect()
+    let name_and_packets = |row: &Value| (row[name].as_str().unwrap().to_owned(), number(row, packets));
+    rows.as_array().unwrap().iter().map(name_and_packets).collect()
 }
 
 #[test]

@@ -154,7 +154,7 @@ impl Running {
     /// Waits for the end of an interrupted run.
     fn end(mut self) -> Outcome {
         let output = self.child.take().unwrap().wait_with_output().unwrap();
-        Outcome::of(&self.command, output).ends(130)
+        Outcome::new(&self.command, output).ends(130)
     }
 }
 

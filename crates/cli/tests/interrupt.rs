@@ -63,7 +63,7 @@ fn an_interrupted_run_prints_a_balanced_result() {
                 let (command, child) = start_for(&[&paced[..], layout].concat(), wait);
                 let begun = Instant::now();
                 send(signal, &child);
-                let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+                let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(130);
                 assert!(begun.elapsed() < Duration::from_secs(20), "{layout:?}");
                 let document = outcome.json();
                 check_balance(&document);
@@ -95,14 +95,14 @@ fn a_hang_up_ends_no_run_that_was_started_with_nohup() {
     std::thread::sleep(WAITS[0]);
     assert_eq!(child.try_wait().unwrap(), None);
     send("-INT", &child);
-    check_balance(&Outcome::of(&run, child.wait_with_output().unwrap()).ends(130).json());
+    check_balance(&Outcome::new(&run, child.wait_with_output().unwrap()).ends(130).json());
 }
 
 #[test]
 fn a_comparison_that_is_interrupted_before_its_first_round_says_so() {
     let (command, child) = start(&["bench", "table", "--flows", "100k", "--format", "json"]);
     send("-INT", &child);
-    let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+    let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(130);
     assert_eq!(outcome.json()["complete"], false);
 }
 
@@ -114,7 +114,7 @@ fn a_comparison_is_interrupted_within_a_round_however_long() {
             start(&["bench", "pipeline", "--packets", &most, "--rounds", rounds, "--format", "json"]);
         let begun = Instant::now();
         send("-INT", &child);
-        let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+        let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(130);
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
         assert_eq!(outcome.json()["complete"], false);
     }
@@ -129,7 +129,7 @@ fn an_inspection_is_interrupted_while_it_digests_a_file() {
     let (command, child) = start(&["inspect", &path, "--limit", "5", "--format", "json"]);
     let begun = Instant::now();
     send("-INT", &child);
-    let document = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130).json();
+    let document = Outcome::new(&command, child.wait_with_output().unwrap()).ends(130).json();
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert_eq!(
         (&document["packets"], &document["files"][0]["sha256"]),
@@ -143,7 +143,7 @@ fn the_verdict_says_that_a_run_was_interrupted() {
     let path = folder.write("t.pcap", &pcap(60_000));
     let (command, child) = start(&["replay", &path, "--speed", "1000"]);
     send("-INT", &child);
-    let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130).silent();
+    let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(130).silent();
     assert!(outcome.text().lines().last().unwrap().starts_with("interrupted at "), "{}", outcome.text());
 }
 
@@ -155,7 +155,7 @@ fn an_interrupted_run_still_writes_its_flows_and_verifies() {
     let arguments = ["replay", &path, "--speed", "1000", "--format", "json", "--verify", "--flows", &flows];
     let (command, child) = start(&[&arguments[..], &["--workers", "2"]].concat());
     send("-INT", &child);
-    let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+    let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(130);
     let document = outcome.json();
     assert_eq!(document["verify"]["agrees"], true, "{document:#}");
     let records = std::fs::read_to_string(&flows).unwrap().lines().count() as u64 - 1;
@@ -179,13 +179,13 @@ fn a_named_pipe_is_waited_for_from_before_a_writer_opens_it() {
         let (command, child) = start(&arguments);
         let begun = Instant::now();
         send("-INT", &child);
-        let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+        let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(130);
         assert!(begun.elapsed() < Duration::from_secs(20), "{arguments:?}");
         assert_eq!(number(&outcome.json(), "packets"), 0, "{arguments:?}");
         // A reader that is allowed to wait gets all available data.
         let (command, child) = start(&arguments);
         std::fs::write(&path, pcap(100)).unwrap();
-        let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(0);
+        let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(0);
         assert_eq!(number(&outcome.json(), "packets"), 100, "{arguments:?}");
     }
 }
@@ -199,7 +199,7 @@ fn a_log_from_a_named_pipe_is_waited_for_until_an_interrupt() {
     let (command, child) = start(&[&arguments[..], &["--svg", &picture]].concat());
     let begun = Instant::now();
     send("-INT", &child);
-    let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130).silent();
+    let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(130).silent();
     assert!(begun.elapsed() < Duration::from_secs(20));
     assert!(!std::fs::exists(&picture).unwrap(), "there is nothing to draw");
     let document = outcome.json();
@@ -209,11 +209,11 @@ fn a_log_from_a_named_pipe_is_waited_for_until_an_interrupt() {
     let (command, child) = start(&arguments);
     let line = "10.0.0.7 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 203\n";
     std::fs::write(&path, line.repeat(100)).unwrap();
-    let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(0);
+    let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(0);
     assert_eq!(number(&outcome.json()["trace"], "accesses"), 100);
     let (command, child) = start(&arguments);
     std::fs::write(&path, pcap(100)).unwrap();
-    let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(2);
+    let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(2);
     outcome.says(&["from standard input or a pipe", "save it to a file first"]);
 }
 
@@ -225,7 +225,7 @@ fn an_inspection_of_a_silent_pipe_ends_with_its_result() {
             std::io::Write::write_all(&mut stdin, &pcap(100)).unwrap();
             std::thread::sleep(wait);
             send("-INT", &child);
-            let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+            let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(130);
             drop(stdin);
             number(&outcome.json(), "packets")
         });
@@ -293,7 +293,7 @@ fn what_comes_before_a_named_pipe_without_a_writer_is_dealt_with() {
                 send("-USR1", &child);
                 std::thread::sleep(Duration::from_millis(200));
                 send("-INT", &child);
-                let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+                let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(130);
                 check_balance(&outcome.json());
                 outcome.stderr
             });
@@ -303,21 +303,21 @@ fn what_comes_before_a_named_pipe_without_a_writer_is_dealt_with() {
         // A reader that is allowed to wait gets all available data.
         let (command, child) = start(&arguments);
         std::fs::write(&path, pcap(100)).unwrap();
-        let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(0);
+        let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(0);
         assert_eq!(number(&outcome.json(), "packets"), 1_334, "{arguments:?}");
         let (command, mut child) = start(&arguments);
         let begun = Instant::now();
         send("-INT", &child);
         child.wait().unwrap();
         assert!(begun.elapsed() < Duration::from_secs(20), "{arguments:?}");
-        let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+        let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(130);
         assert_eq!(number(&outcome.json(), "packets"), 1_234, "{arguments:?}");
         // A file that is not a capture causes the usual error.
         let (command, child) = start(&arguments);
         std::fs::write(&path, "GET / HTTP/1.1\r\nHost: www.example.org\r\n\r\n").unwrap();
         let output = child.wait_with_output().unwrap();
         assert!(!output.status.success());
-        let outcome = Outcome::of(&command, output);
+        let outcome = Outcome::new(&command, output);
         assert!(outcome.stderr.contains("no magic number"), "{arguments:?}: {}", outcome.stderr);
     }
 }
@@ -338,7 +338,7 @@ fn a_run_that_breaks_while_its_pipe_is_silent_ends() {
             std::thread::sleep(Duration::from_millis(5));
         }
         drop(stdin);
-        let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(5);
+        let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(5);
         check_balance(&outcome.says(&["cannot be written"]).json());
     }
 }
@@ -371,7 +371,7 @@ fn what_a_run_has_written_is_in_its_file_while_its_pipe_is_silent() {
                 std::thread::sleep(Duration::from_millis(20));
             }
             drop(stdin);
-            let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(status);
+            let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(status);
             check_balance(&outcome.json());
             drop(std::fs::remove_file(folder.path("out.pcapng")));
         }
@@ -386,7 +386,7 @@ fn interrupted_at_a_silent_pipe(bytes: &[u8], layout: &[&str], wait: Duration) -
     std::thread::sleep(wait);
     let begun = Instant::now();
     send("-INT", &child);
-    let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+    let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(130);
     drop(stdin);
     assert!(begun.elapsed() < Duration::from_secs(20), "{layout:?}");
     let document = outcome.json();

@@ -28,7 +28,7 @@ fn watched(command: &mut Command) -> (Outcome, u64, u32) {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    (Outcome::of(command, child.wait_with_output().unwrap()), peak, looks)
+    (Outcome::new(command, child.wait_with_output().unwrap()), peak, looks)
 }
 
 #[test]

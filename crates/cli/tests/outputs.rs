@@ -15,7 +15,7 @@ fn with_file_limit(blocks: u32, arguments: &[&str]) -> Outcome {
     let limited = format!("ulimit -f {blocks}; exec \"$@\"");
     command.args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_flowloom")]).args(arguments);
     let output = command.stdin(Stdio::null()).output().unwrap();
-    Outcome::of(&command, output)
+    Outcome::new(&command, output)
 }
 
 fn campus() -> String {
@@ -119,7 +119,7 @@ fn two_signals_within_half_a_second_are_one_interrupt() {
         send("-TERM", &child);
         std::thread::sleep(pause);
         send("-TERM", &child);
-        let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+        let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(130);
         let document = outcome.json();
         let lines = std::fs::read_to_string(&path).unwrap().lines().count() as u64;
         assert_eq!(lines, 1 + number(&document, "flows"), "{pause:?}");
@@ -143,7 +143,7 @@ fn an_exit_that_abandons_records_says_so() {
     send("-INT", &child);
     std::thread::sleep(Duration::from_millis(700));
     send("-INT", &child);
-    let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+    let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(130);
     reader.kill().unwrap();
     reader.wait().unwrap();
     outcome.says(&["interrupted a second time: the result is lost, with the records of", "flows", &path]);
@@ -163,7 +163,7 @@ fn generate_that_is_interrupted_writes_nothing_to_a_file_and_whole_packets_to_a_
     await_handler(&child);
     std::thread::sleep(Duration::from_millis(500));
     send("-INT", &child);
-    let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+    let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(130);
     outcome.says(&["interrupted after", &path, "was not written"]);
     assert!(!std::fs::exists(&path).unwrap());
     let (_, mut child) = spawn("-");
@@ -196,7 +196,7 @@ fn an_interrupt_of_reproduce_keeps_the_items_before_it() {
         await_handler(&child);
         std::thread::sleep(Duration::from_millis(wait));
         send("-INT", &child);
-        let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+        let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(130);
         assert_eq!(outcome.json()["complete"], false);
         assert!(std::fs::exists(format!("{saved}/result.json")).unwrap());
     }

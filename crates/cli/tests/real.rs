@@ -110,10 +110,10 @@ fn flows_are_wiresharks_conversations_but_for_what_the_help_says() {
         let (path, flows) = (data.join("nasty").join(name), folder.path("flows.csv"));
         replay(&[&[path.to_str().unwrap(), "--flows", &flows], options].concat());
         let records = std::fs::read_to_string(flows).unwrap();
-        let of = |protocol: &str| {
+        let count = |protocol: &str| {
             records.lines().filter(|line| line.split(',').nth(4) == Some(protocol)).count()
         };
-        assert_eq!([of("6"), of("17")], expected, "{name} {options:?}; tshark: {theirs}");
+        assert_eq!([count("6"), count("17")], expected, "{name} {options:?}; tshark: {theirs}");
     }
 }
 

@@ -57,9 +57,9 @@ fn what_is_dropped_at_full_rings_is_told_of_each_worker() {
         let mut reader = csv::Reader::from_reader(&text.stdout[..]);
         let header = reader.headers().unwrap().clone();
         let row = reader.records().next().unwrap().unwrap();
-        let of = |field: &str| row[header.iter().position(|name| name == field).unwrap()].to_owned();
-        let sum = |field: &str| of(field).split(' ').map(|n| n.parse::<u64>().unwrap()).sum::<u64>();
-        assert_eq!(of("worker_full_waits").split(' ').count(), 3);
+        let cell = |field: &str| row[header.iter().position(|name| name == field).unwrap()].to_owned();
+        let sum = |field: &str| cell(field).split(' ').map(|n| n.parse::<u64>().unwrap()).sum::<u64>();
+        assert_eq!(cell("worker_full_waits").split(' ').count(), 3);
         assert_eq!(sum("worker_ring_full") + sum("unplaced"), sum("ring_full"));
 
         let plain = flowloom([&arguments[..], &["--format", "plain"]].concat()).ends(0);

@@ -26,12 +26,12 @@ fn schemas() -> Vec<Value> {
     };
     let list = printed(&["schema", "--format", "json"]);
     let listed = list["schemas"].as_array().unwrap().iter();
-    let of = |listed: &Value| {
+    let names = |listed: &Value| {
         let schema = printed(&["schema", listed["name"].as_str().unwrap()]);
         assert_eq!(schema["$id"], listed["id"]);
         schema
     };
-    listed.map(of).collect()
+    listed.map(names).collect()
 }
 
 fn mistakes(document: &Value) -> Vec<String> {

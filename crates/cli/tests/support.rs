@@ -27,7 +27,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    pub(crate) fn of(command: &Command, output: Output) -> Self {
+    pub(crate) fn new(command: &Command, output: Output) -> Self {
         let arguments: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
         Self {
             line: format!("flowloom {}", arguments.join(" ")),
@@ -86,7 +86,7 @@ impl Outcome {
 pub(crate) fn flowloom<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Outcome {
     let mut command = command(arguments);
     let output = command.output().unwrap();
-    Outcome::of(&command, output)
+    Outcome::new(&command, output)
 }
 
 /// Runs the command with these bytes on standard input.
@@ -103,7 +103,7 @@ pub(crate) fn flowloom_fed<S: AsRef<OsStr>>(
         scope.spawn(move || stdin.write_all(input).ok());
         child.wait_with_output().unwrap()
     });
-    Outcome::of(&command, output)
+    Outcome::new(&command, output)
 }
 
 /// Runs `replay` with these arguments. Returns its report after the checks that apply to every

@@ -47,7 +47,7 @@ fn an_interrupt_keeps_the_finished_points() {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(1500));
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+    let outcome = Outcome::new(&command, child.wait_with_output().unwrap()).ends(130);
     let document = outcome.json();
     assert_eq!(document["interrupted"], true);
     assert_eq!(number(&document, "points_asked"), 4);

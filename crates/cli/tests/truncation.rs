@@ -25,7 +25,7 @@ fn replay_and(path: &str, options: &[&str], change: impl FnOnce()) -> Outcome {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(300));
     change();
-    Outcome::of(&command, child.wait_with_output().unwrap())
+    Outcome::new(&command, child.wait_with_output().unwrap())
 }
 
 #[test]

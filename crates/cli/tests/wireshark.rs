@@ -151,7 +151,7 @@ fn records_of_real_captures_have_packets_bytes_and_times_of_wiresharks_conversat
         let mut theirs: Vec<_> =
             streams.into_iter().map(|((is_tcp, ..), (ends, sums))| (is_tcp, ends, sums)).collect();
         theirs.sort();
-        let of = |record: &Value| {
+        let values = |record: &Value| {
             let mut ends = record_ends(record);
             let is_reversed = ends[0] > ends[1];
             ends.sort();
@@ -170,7 +170,7 @@ fn records_of_real_captures_have_packets_bytes_and_times_of_wiresharks_conversat
         let has_ports = |record: &&Value| {
             matches!(number(record, "protocol"), 6 | 17) && number(record, "destination_port") > 0
         };
-        let mut ours: Vec<_> = records.iter().filter(has_ports).map(of).collect();
+        let mut ours: Vec<_> = records.iter().filter(has_ports).map(values).collect();
         ours.sort();
         compared += theirs.len();
         let [mine, other]: [BTreeSet<_>; 2] = [ours, theirs].map(|all| all.into_iter().collect());
@@ -236,8 +236,9 @@ fn note(found: &mut Found, name: &'static str, ends: &[End; 2], value: &str) {
 
 fn dissected(path: &Path) -> Option<Found> {
     let mut found = Found::new();
-    let of = |filter: &str, columns: &[&str]| tshark(path, &["-Y", filter], &[&ENDS[..], columns].concat());
-    for row in of(
+    let columns_of =
+        |filter: &str, columns: &[&str]| tshark(path, &["-Y", filter], &[&ENDS[..], columns].concat());
+    for row in columns_of(
         "tcp && tls.handshake.type == 1",
         &[
             "tls.handshake.ciphersuite",
@@ -254,7 +255,7 @@ fn dissected(path: &Path) -> Option<Found> {
         note(&mut found, "tls_alpn", &ends, &row[13]);
         note(&mut found, "tls_ja4", &ends, &ja4(&row[8..]).unwrap_or_default());
     }
-    for row in of("tcp && tls.handshake.type == 2", &["tls.handshake.version"])? {
+    for row in columns_of("tcp && tls.handshake.type == 2", &["tls.handshake.version"])? {
         let Some([server, client]) = ends(&row) else { continue };
         let version = match first(&row[8]) {
             "0x0300" => "SSLv3",
@@ -265,7 +266,7 @@ fn dissected(path: &Path) -> Option<Found> {
         };
         note(&mut found, "tls_version", &[client, server], version);
     }
-    for row in of(
+    for row in columns_of(
         "http.request && tcp",
         &["http.request.method", "http.host", "http.request.uri", "http.user_agent"],
     )? {
@@ -279,21 +280,23 @@ fn dissected(path: &Path) -> Option<Found> {
     }
     // The final status.
     let final_status = "http.response && tcp && (http.response.code >= 200 || http.response.code == 101)";
-    for row in of(final_status, &["http.response.code"])? {
+    for row in columns_of(final_status, &["http.response.code"])? {
         let Some([server, client]) = ends(&row) else { continue };
         note(&mut found, "http_status", &[client, server], first(&row[8]));
     }
-    for row in of("dns || mdns || llmnr", &["dns.flags.response", "dns.qry.name", "dns.flags.rcode"])? {
+    for row in
+        columns_of("dns || mdns || llmnr", &["dns.flags.response", "dns.qry.name", "dns.flags.rcode"])?
+    {
         let Some(ends) = ends(&row) else { continue };
         note(&mut found, "dns_query", &ends, first(&row[9]));
     }
-    for row in of("ssh.protocol", &["ssh.protocol"])? {
+    for row in columns_of("ssh.protocol", &["ssh.protocol"])? {
         let Some([sender, receiver]) = ends(&row) else { continue };
         let software = row[8].splitn(3, '-').nth(2).unwrap_or_default();
         note(&mut found, "ssh_client", &[sender.clone(), receiver.clone()], software);
         note(&mut found, "ssh_server", &[receiver, sender], software);
     }
-    for row in of("quic.long.packet_type", &["quic.version"])? {
+    for row in columns_of("quic.long.packet_type", &["quic.version"])? {
         let Some(ends) = ends(&row) else { continue };
         let version = match first(&row[8]) {
             "0x00000001" => "1",

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use flowloom::rules::load::Form;
+use flowloom::rules::load::RuleFormat;
 use flowloom::traffic::capture::CaptureError;
 
 use crate::decompressed::{plain_name, unpack};
@@ -78,8 +78,8 @@ fn recognised(name: &str, head: &[u8]) -> Option<(String, &'static str)> {
 
 fn of_text(name: &str, text: &str) -> (String, &'static str) {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    let form = Form::of(name, text);
-    if form != Form::ClassBench || line.starts_with('@') {
+    let form = RuleFormat::detect(name, text);
+    if form != RuleFormat::ClassBench || line.starts_with('@') {
         let advice = "rules stand behind --rules: flowloom replay CAPTURE --rules FILE; `flowloom rules check FILE` \
                       checks them";
         return (format!("a file of rules ({})", form.title()), advice);

@@ -245,7 +245,7 @@ pub fn read_text(path: &Path, bytes_max: usize, hint: &str) -> Result<String, Fa
         if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
             return unreadable(&"it is UTF-16; convert it: iconv -f UTF-16 -t UTF-8");
         }
-        if Format::of(bytes).is_some() {
+        if Format::detect(bytes).is_some() {
             return unreadable(&format!("it is a capture, not text{hint}"));
         }
         let line = bytes[..place].split(|byte| *byte == b'\n').count();

@@ -33,7 +33,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let report = run(&config, &mut source, &mut placement, table, app, &Control::default())?;
     let mut packets = 0;
     for flow in &report.flows {
-        let record = AccountingRecord::of(&flow.key, &flow.state, flow.ended);
+        let record = AccountingRecord::new(&flow.key, &flow.state, flow.ended);
         packets += record.packets + record.reverse_packets;
         writer.write(&record.row())?;
     }

@@ -148,7 +148,7 @@ struct PartBuilders {
 /// let columns = AccountingRecord::schema().of_groups(GroupSet::SHOWN);
 /// let mut writer = ArrowWriter::new(&mut stream, &columns)?;
 /// let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 40_000, 443, 6);
-/// writer.write(&AccountingRecord::of(&key, &Default::default(), EndedBy::EndOfInput).row())?;
+/// writer.write(&AccountingRecord::new(&key, &Default::default(), EndedBy::EndOfInput).row())?;
 /// writer.finish()?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -365,7 +365,7 @@ mod tests {
             ArrowWriter::of_part(&mut stream, &AccountingRecord::schema().of_groups(GroupSet::SHOWN))
                 .unwrap();
         let key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
-        let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::IdleTimeout).row();
+        let record = AccountingRecord::new(&key, &Accounted::default(), EndedBy::IdleTimeout).row();
         writer.write_complete(b"key", &record, true).unwrap();
         for at in 0..fragments {
             writer.write_fragment(&at.to_le_bytes(), b"state").unwrap();

@@ -28,7 +28,7 @@
 //! let columns = AccountingRecord::schema().of_groups(GroupSet::SHOWN);
 //! let mut writer = CsvWriter::new(Vec::new(), &columns);
 //! let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 40_000, 443, 6);
-//! let record = AccountingRecord::of(&key, &Default::default(), EndedBy::EndOfInput);
+//! let record = AccountingRecord::new(&key, &Default::default(), EndedBy::EndOfInput);
 //! writer.write(&record.row())?;
 //! writer.finish()?;
 //! # Ok::<(), std::io::Error>(())

@@ -238,7 +238,7 @@ impl Accounted {
         if has_tcp_header(packet) {
             if flags & (SYN | FIN | RST) != 0 {
                 self.control(packet);
-            } else if let Some(segment) = Segment::of(packet) {
+            } else if let Some(segment) = Segment::from_packet(packet) {
                 self.connection.take(way, flags, &segment);
             }
         }
@@ -295,7 +295,7 @@ impl Accounted {
     fn control(&mut self, packet: &PacketView<'_>) {
         let headers = &packet.headers;
         let (way, flags) = (headers.direction.index(), headers.tcp_flags);
-        let segment = Segment::of(packet);
+        let segment = Segment::from_packet(packet);
         if opening(packet).is_some() {
             let is_first = self.packets() == [1, 0] || self.packets() == [0, 1];
             self.connection.open(way, flags, packet, segment, is_first);
@@ -313,7 +313,7 @@ impl Accounted {
     pub(super) fn ends_before_opening(&mut self, packet: &PacketView<'_>) -> bool {
         let Some(acknowledges) = opening(packet) else { return false };
         let way = packet.headers.direction.index();
-        let another = self.connection.is_another(way, acknowledges, Segment::of(packet));
+        let another = self.connection.is_another(way, acknowledges, Segment::from_packet(packet));
         if another.holds {
             self.connection.note(another);
             self.mark(SplitReason::NewConnection);

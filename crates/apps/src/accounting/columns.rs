@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn every_column_has_its_value() {
         let (key, _) = FlowKey::from_v4(0x0A00_0002, 0x0A00_0001, 40_000, 443, 6);
-        let row = AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput).row();
+        let row = AccountingRecord::new(&key, &Accounted::default(), EndedBy::EndOfInput).row();
         assert_eq!(row.values.len(), COLUMNS.len());
         let value = |name| row.value(AccountingRecord::schema().named(name).unwrap().index).to_string();
         assert_eq!((value("source_port"), value("low_port")), ("443".into(), "443".into()));

@@ -181,7 +181,7 @@ mod tests {
                     let headers = decode(LinkType::RAW, &packet, DecodeOptions::new()).unwrap();
                     let mut flow = Accounted::default();
                     flow.add_packet(&PacketView::new(&packet, headers, 1, 60));
-                    let record = AccountingRecord::of(&headers.key, &flow, EndedBy::EndOfInput);
+                    let record = AccountingRecord::new(&headers.key, &flow, EndedBy::EndOfInput);
                     let id = record.community_id();
                     assert_eq!(
                         *by_id.entry(headers.key).or_insert(id),

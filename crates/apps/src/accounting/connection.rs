@@ -70,7 +70,7 @@ impl Segment {
     /// Reads the numbers of a packet's TCP header. Returns `None` if the captured bytes end before
     /// them.
     #[inline(always)]
-    pub(super) fn of(packet: &PacketView<'_>) -> Option<Self> {
+    pub(super) fn from_packet(packet: &PacketView<'_>) -> Option<Self> {
         let headers = &packet.headers;
         let header = packet.bytes.get(headers.transport_offset as usize..)?.first_chunk::<16>()?;
         let word =

@@ -43,7 +43,7 @@ impl EndReason {
     /// connection, regardless of later events. The record itself shows whether the application
     /// ended it because of its age or a new connection.
     #[must_use]
-    pub fn of(record: &Accounted, ended: EndedBy) -> Self {
+    pub fn from_record(record: &Accounted, ended: EndedBy) -> Self {
         match (record.closed(), ended) {
             (Some(closed), _) => closed,
             (None, EndedBy::IdleTimeout) => Self::Idle,

@@ -34,7 +34,7 @@ pub(super) const OPEN_FINS: [Word; 3] =
 /// let headers = Headers::new(key, direction);
 /// let packet = flowloom_packet::PacketView::new(&[], headers, 1_000_000_000, 60);
 /// Accounting::default().on_packet(&packet, &mut flow);
-/// let record = AccountingRecord::of(&key, &flow, EndedBy::EndOfInput);
+/// let record = AccountingRecord::new(&key, &flow, EndedBy::EndOfInput);
 /// assert_eq!((record.source.to_string(), record.destination_port), ("192.0.2.9".into(), 53));
 /// assert_eq!((record.packets, record.reverse_packets), (1, 0));
 /// assert_eq!(record.end_reason, EndReason::EndOfInput);
@@ -96,12 +96,12 @@ pub struct AccountingRecord {
 impl AccountingRecord {
     /// Returns the record of a flow. `ended` is the engine's reason.
     #[must_use]
-    pub fn of(key: &FlowKey, flow: &Accounted, ended: EndedBy) -> Self {
+    pub fn new(key: &FlowKey, flow: &Accounted, ended: EndedBy) -> Self {
         let way = flow.source_direction();
         let [there, back] = [way.index(), way.reversed().index()];
         let (start_ns, end_ns) = flow.times_ns();
         let Ends { source, destination, source_port, destination_port, protocol, icmp_identifier, spi } =
-            Ends::of(key, way);
+            Ends::from_key(key, way);
         let open_fins = flow.open_fins();
         Self {
             source,
@@ -131,7 +131,7 @@ impl AccountingRecord {
             vlans: vlans(key.zone()),
             direction: flow.direction_basis(),
             times_back: flow.times_back(),
-            end_reason: EndReason::of(flow, ended),
+            end_reason: EndReason::from_record(flow, ended),
             key: *key,
         }
     }
@@ -164,7 +164,7 @@ pub(crate) struct Ends {
 impl Ends {
     /// Returns the ends of a key. `way` is the direction of packets from the source.
     #[inline]
-    pub(crate) fn of(key: &FlowKey, way: Direction) -> Self {
+    pub(crate) fn from_key(key: &FlowKey, way: Direction) -> Self {
         let FiveTuple { source, destination, mut source_port, mut destination_port, protocol } =
             key.tuple(way);
         let (mut icmp_identifier, mut spi) = (None, None);

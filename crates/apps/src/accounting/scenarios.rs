@@ -102,7 +102,7 @@ fn a_syn_with_another_number_begins_a_connection() {
         assert!(basis >= DirectionBasis::SynAck, "the direction is that of the new connection");
     }
     let reused = records(None, &after_handshake(&[there(SYN, 900_000, 0)]));
-    assert_eq!(EndReason::of(&reused[0], EndedBy::Application), EndReason::NewConnection);
+    assert_eq!(EndReason::from_record(&reused[0], EndedBy::Application), EndReason::NewConnection);
     let answered = records(None, &after_handshake(&[back(SYN | ACK, 777, 900_001)]));
     assert_eq!(
         (answered[1].source_direction(), answered[1].direction_basis()),
@@ -201,9 +201,9 @@ fn a_cut_keeps_direction_numbers_and_fins() {
         records.iter().map(|record| (record.source_direction(), record.direction_basis())).collect();
     assert_eq!(ways, [(LowToHigh, DirectionBasis::Syn); 4]);
     let reasons: Vec<_> =
-        records.iter().map(|record| EndReason::of(record, EndedBy::Application)).collect();
+        records.iter().map(|record| EndReason::from_record(record, EndedBy::Application)).collect();
     assert_eq!(reasons[..3], [EndReason::Active, EndReason::Fin, EndReason::Fin]);
-    assert_eq!(EndReason::of(&records[3], EndedBy::EndOfInput), EndReason::EndOfInput);
+    assert_eq!(EndReason::from_record(&records[3], EndedBy::EndOfInput), EndReason::EndOfInput);
     assert_eq!(
         records.iter().map(Accounted::packets).collect::<Vec<_>>(),
         [[3, 1], [0, 3], [1, 0], [1, 0]]
@@ -258,9 +258,9 @@ fn the_end_of_the_connection_comes_before_the_end_of_the_record() {
     let open = &records(None, &handshake())[0];
     let ended = [EndedBy::IdleTimeout, EndedBy::Application, EndedBy::EndOfInput];
     assert_eq!(
-        ended.map(|ended| EndReason::of(open, ended)),
+        ended.map(|ended| EndReason::from_record(open, ended)),
         [EndReason::Idle, EndReason::Active, EndReason::EndOfInput]
     );
     let reset = &records(None, &after_handshake(&[back(RST, 501, 0)]))[0];
-    assert_eq!(ended.map(|ended| EndReason::of(reset, ended)), [EndReason::Reset; 3]);
+    assert_eq!(ended.map(|ended| EndReason::from_record(reset, ended)), [EndReason::Reset; 3]);
 }

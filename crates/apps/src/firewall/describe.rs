@@ -158,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    fn of(bytes: &[u8]) -> Packet<'static> {
+    fn described(bytes: &[u8]) -> Packet<'static> {
         let bytes: &[u8] = bytes.to_vec().leak();
         let headers = decode(LinkType::RAW, bytes, DecodeOptions::default()).unwrap();
         describe(&PacketView::new(bytes, headers, 0, u32::try_from(bytes.len()).unwrap()))
@@ -176,27 +176,27 @@ mod tests {
     #[test]
     fn fields_are_those_of_the_headers() {
         let syn = [0, 9, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 2, 0, 0, 0, 0, 0, 0];
-        let packet = of(&v4(6, [0, 0], &syn));
+        let packet = described(&v4(6, [0, 0], &syn));
         assert_eq!(
             (packet.tcp_flags, packet.dscp, packet.length, packet.vlan),
             (Some(2), Some(46), Some(40), Some(0))
         );
-        assert_eq!(of(&v4(6, [0, 0], &syn)[..32]).tcp_flags, None, "cut before the flags");
-        let unreachable = of(&v4(1, [0, 0], &[3, 4, 0, 0, 0, 0, 0, 0]));
+        assert_eq!(described(&v4(6, [0, 0], &syn)[..32]).tcp_flags, None, "cut before the flags");
+        let unreachable = described(&v4(1, [0, 0], &[3, 4, 0, 0, 0, 0, 0, 0]));
         assert_eq!((unreachable.icmp, unreachable.has_ports), (Some((3, 4)), false));
-        let first = of(&v4(17, [0x20, 0], &[0, 9, 0, 80, 0, 8, 0, 0]));
+        let first = described(&v4(17, [0x20, 0], &[0, 9, 0, 80, 0, 8, 0, 0]));
         assert_eq!((first.fragment, first.has_ports), (Fragment::First, true));
-        let later = of(&v4(17, [0, 7], &[1; 8]));
+        let later = described(&v4(17, [0, 7], &[1; 8]));
         assert_eq!((later.fragment, later.has_ports), (Fragment::Later, false));
         assert_eq!((later.has_later_bytes, later.tuple.destination_port), (true, 0x0101));
-        assert_eq!(of(&v4(17, [0, 1], &[1; 8])).fragment, Fragment::Second);
+        assert_eq!(described(&v4(17, [0, 1], &[1; 8])).fragment, Fragment::Second);
         assert_eq!((first.ttl, first.ecn, first.next_header), (Some(64), Some(0), None));
     }
 
     #[test]
     fn an_authentication_header_of_ipv4_is_the_transport_header() {
         let signed = [17, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 9, 0, 53, 0, 8, 0, 0];
-        let packet = of(&v4(51, [0, 0], &signed));
+        let packet = described(&v4(51, [0, 0], &signed));
         assert_eq!((packet.tuple.protocol, packet.tuple.destination_port), (51, 0));
         assert!(!packet.has_ports);
     }
@@ -208,11 +208,11 @@ mod tests {
         packet.extend([51, 0, 1, 4, 0, 0, 0, 0]);
         packet.extend([17, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1]);
         packet.extend([0, 9, 0, 53, 0, 8, 0, 0]);
-        let found = of(&packet);
+        let found = described(&packet);
         assert_eq!((found.authentication, found.tuple.destination_port), (Some(48), 53));
         assert_eq!(found.network.map(|bytes| bytes.transport), Some(60));
         packet[6] = 17;
-        assert_eq!(of(&packet).authentication, None);
+        assert_eq!(described(&packet).authentication, None);
     }
 
     #[test]
@@ -223,10 +223,10 @@ mod tests {
         packet.extend([44, 0, 1, 4, 0, 0, 0, 0]);
         packet.extend([17, 0, 0, 1, 0, 0, 0, 9]);
         packet.extend([0, 9, 0, 80, 0, 8, 0, 0]);
-        let first = of(&packet);
+        let first = described(&packet);
         assert_eq!((first.fragment, first.dscp, first.has_ports), (Fragment::First, Some(46), true));
         packet[51] = 0;
-        assert_eq!(of(&packet).fragment, Fragment::Whole);
+        assert_eq!(described(&packet).fragment, Fragment::Whole);
     }
 
     #[test]

@@ -167,7 +167,7 @@ impl Shared {
 fn protocols(patterns: &[Pattern]) -> Result<Vec<Protocol>, L7Error> {
     let known = |name: &str| intern(name).ok_or(L7Error::TooManyNames { names_max: NAMES_MAX });
     let names: BTreeSet<&str> = patterns.iter().map(|pattern| pattern.name.as_str()).collect();
-    let of = |pattern: &Pattern| {
+    let signature = |pattern: &Pattern| {
         let answers = pattern.answers.iter().map(|answer| {
             if !names.contains(answer.as_str()) {
                 let (name, answer) = (pattern.name.clone(), answer.clone());
@@ -182,7 +182,7 @@ fn protocols(patterns: &[Pattern]) -> Result<Vec<Protocol>, L7Error> {
             answers: answers.collect::<Result<_, _>>()?,
         })
     };
-    patterns.iter().map(of).collect()
+    patterns.iter().map(signature).collect()
 }
 
 /// The patterns and limits of a run. Build it once and create each worker's application from it.

@@ -59,18 +59,18 @@ fn initiator(connection: &[Note], protocol: u8) -> (usize, &'static str) {
 
 /// Returns the values of a record. Its connection may have begun before it.
 fn summed(notes: &[Note], connection: &[Note], protocol: u8) -> Vec<Value> {
-    let of = |way: usize| notes.iter().filter(move |note| note.way == way);
-    let bits = |way: usize| of(way).fold(0, |all, note| all | u64::from(note.flags));
+    let notes_of = |way: usize| notes.iter().filter(move |note| note.way == way);
+    let bits = |way: usize| notes_of(way).fold(0, |all, note| all | u64::from(note.flags));
     let (source, direction) = initiator(connection, protocol);
     vec![
         Value::Number(notes[0].time_ns),
         Value::Number(notes[notes.len() - 1].time_ns),
-        Value::Number(of(0).count() as u64),
-        Value::Number(of(1).count() as u64),
-        Value::Number(of(0).map(|note| note.bytes).sum()),
-        Value::Number(of(1).map(|note| note.bytes).sum()),
-        Value::Number(of(0).map(|note| note.ip_bytes).sum()),
-        Value::Number(of(1).map(|note| note.ip_bytes).sum()),
+        Value::Number(notes_of(0).count() as u64),
+        Value::Number(notes_of(1).count() as u64),
+        Value::Number(notes_of(0).map(|note| note.bytes).sum()),
+        Value::Number(notes_of(1).map(|note| note.bytes).sum()),
+        Value::Number(notes_of(0).map(|note| note.ip_bytes).sum()),
+        Value::Number(notes_of(1).map(|note| note.ip_bytes).sum()),
         Value::Bits(bits(0)),
         Value::Bits(bits(1)),
         Value::Word(["low", "high"][source]),
@@ -147,7 +147,9 @@ fn found(
     let records = report
         .flows
         .iter()
-        .map(|record| (record.key, values(&record.state), EndReason::of(&record.state, record.ended)))
+        .map(|record| {
+            (record.key, values(&record.state), EndReason::from_record(&record.state, record.ended))
+        })
         .collect();
     let packets: u64 = report.flows.iter().map(|record| record.state.packets().iter().sum::<u64>()).sum();
     assert_eq!(packets, report.processed(), "each packet is in one record");

@@ -53,7 +53,7 @@ pub(crate) struct Stamp(Option<(SystemTime, u64, u64)>);
 
 impl Stamp {
     /// Returns the present stamp of a file.
-    pub(crate) fn of(path: &Path) -> Self {
+    pub(crate) fn read(path: &Path) -> Self {
         use std::os::unix::fs::MetadataExt;
         let metadata = std::fs::metadata(path).ok();
         Self(metadata.and_then(|file| Some((file.modified().ok()?, file.len(), file.ino()))))
@@ -74,7 +74,7 @@ impl Reload {
             } else {
                 asked.recv().map_err(|_| RecvTimeoutError::Disconnected)
             };
-            let now = Stamp::of(&self.path);
+            let now = Stamp::read(&self.path);
             let is_due = match waited {
                 Ok(()) => true,
                 Err(RecvTimeoutError::Timeout) => {
@@ -87,7 +87,7 @@ impl Reload {
             };
             if is_due {
                 let is_whole = self.again(now, counts);
-                settling = (!is_whole).then(|| (Stamp::of(&self.path), Instant::now()));
+                settling = (!is_whole).then(|| (Stamp::read(&self.path), Instant::now()));
             }
         }
     }
@@ -102,7 +102,7 @@ impl Reload {
         } else {
             (self.load)()
         };
-        if Stamp::of(&self.path) != now {
+        if Stamp::read(&self.path) != now {
             return false;
         }
         self.stamp = now;
@@ -150,7 +150,7 @@ mod tests {
         let counts = Arc::new(ReloadCounts::default());
         let (ask, asked) = bounded(1);
         let reload = Reload {
-            stamp: Stamp::of(&path),
+            stamp: Stamp::read(&path),
             path: path.clone(),
             watch: true,
             quiet: true,
@@ -210,7 +210,7 @@ mod tests {
                 Ok(Box::new(move || activated.lock().unwrap().push(text)) as Activate)
             }
         };
-        let stamp = Stamp::of(&path);
+        let stamp = Stamp::read(&path);
         let reload = Reload { stamp, path: path.clone(), watch, quiet: true, load: Box::new(load) };
         std::thread::spawn(move || reload.run(&asked, &ReloadCounts::default()));
         (path, ask, activated)

@@ -28,7 +28,7 @@ impl Formatter {
 
     /// Adds a record, if `--where` selects it.
     pub(crate) fn format(&mut self, record: &dyn EndedFlow, out: &mut Formatted) {
-        if let Some(row) = self.view.of(record) {
+        if let Some(row) = self.view.row(record) {
             self.rows.row(row, &mut out.bytes);
             out.rows += 1;
         }

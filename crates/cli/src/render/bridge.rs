@@ -69,7 +69,7 @@ struct PortFigures {
 }
 
 impl PortFigures {
-    fn of(interface: &str, counts: &PortCounts) -> Self {
+    fn new(interface: &str, counts: &PortCounts) -> Self {
         Self {
             interface: interface.to_owned(),
             received: counts.received,
@@ -112,7 +112,7 @@ struct FrameFigures {
 }
 
 impl FrameFigures {
-    fn of(received: u64, counts: &DecisionCounts) -> Self {
+    fn new(received: u64, counts: &DecisionCounts) -> Self {
         Self {
             received,
             passed: counts.passed,
@@ -197,8 +197,8 @@ impl BridgeResult {
             tool: tool(),
             seconds: report.elapsed.as_secs_f64(),
             busy_seconds: busy,
-            ports: ports.map(|(name, counts)| PortFigures::of(name, counts)).collect(),
-            frames: FrameFigures::of(received, &run.decisions),
+            ports: ports.map(|(name, counts)| PortFigures::new(name, counts)).collect(),
+            frames: FrameFigures::new(received, &run.decisions),
             no_result: NoResult::new(&report.dropped()),
             flows: FlowFigures {
                 begun: totals.flows_begun,

@@ -105,8 +105,8 @@ impl Encapsulations {
 
     /// Returns summary lines. `list` names what lists all counts.
     pub(crate) fn summary(&self, list: &str) -> Vec<String> {
-        let unasked: u64 = of(&self.tunnel_not_followed, |reason| reason == "not_asked");
-        let others: u64 = of(&self.tunnel_not_followed, |reason| reason != "not_asked");
+        let unasked: u64 = packets_with(&self.tunnel_not_followed, |reason| reason == "not_asked");
+        let others: u64 = packets_with(&self.tunnel_not_followed, |reason| reason != "not_asked");
         let mut parts = Vec::new();
         if unasked > 0 {
             parts.push(format!("{} in tunnels (--decap follows them)", counted(unasked, "packet")));
@@ -167,6 +167,6 @@ impl Encapsulations {
     }
 }
 
-fn of(entries: &[NotFollowed], reason: impl Fn(&str) -> bool) -> u64 {
+fn packets_with(entries: &[NotFollowed], reason: impl Fn(&str) -> bool) -> u64 {
     entries.iter().filter(|entry| reason(entry.reason)).map(|entry| entry.figures.packets).sum()
 }

@@ -28,8 +28,8 @@ pub(crate) struct LossFigures {
 }
 
 impl LossFigures {
-    pub(crate) fn of(losses: &[InterfaceLosses]) -> Vec<Self> {
-        let of = |one: &InterfaceLosses| Self {
+    pub(crate) fn list(losses: &[InterfaceLosses]) -> Vec<Self> {
+        let figures = |one: &InterfaceLosses| Self {
             interface: name(one),
             received: one.received,
             dropped_by_interface: one.dropped_by_interface,
@@ -37,7 +37,7 @@ impl LossFigures {
             dropped_before_packets: one.dropped_before_packets,
             lost: one.lost(),
         };
-        losses.iter().map(of).collect()
+        losses.iter().map(figures).collect()
     }
 
     /// Returns a line per interface of a capture that lost packets, of the first ones.

@@ -46,8 +46,8 @@ impl NoResult {
     pub(crate) fn new(counts: &DropCounts) -> Self {
         let mut all = Self::default();
         for (reason, packets) in counts.nonzero() {
-            let of = if reason.is_loss() { &mut all.dropped } else { &mut all.not_tracked };
-            of.insert(reason.name(), packets);
+            let counts = if reason.is_loss() { &mut all.dropped } else { &mut all.not_tracked };
+            counts.insert(reason.name(), packets);
         }
         all
     }

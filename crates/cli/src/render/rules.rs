@@ -202,7 +202,7 @@ pub(crate) struct FamilyResult {
 }
 
 impl FamilyResult {
-    pub(crate) fn of(stats: &FamilyStats) -> Self {
+    pub(crate) fn new(stats: &FamilyStats) -> Self {
         let plan = stats.plan.map_or_else(
             || String::from("linear search"),
             |plan| {
@@ -237,7 +237,7 @@ impl FamilyResult {
     /// a tree and IPv6 rules one by one.
     pub(crate) fn of_tree(name: &str, matcher: &PolicyMatcher) -> [Self; 2] {
         let (rules, tree) = (matcher.policy().set().rules(), matcher.index());
-        let of = |rules: usize, plan: &str, bytes: usize, nodes: u64, words: u64| Self {
+        let family = |rules: usize, plan: &str, bytes: usize, nodes: u64, words: u64| Self {
             rules: rules as u64,
             node_bytes: bytes as u64,
             leaf_bytes: 0,
@@ -252,7 +252,7 @@ impl FamilyResult {
         let v4 = rules.iter().filter(|rule| rule.spans::<KeyV4>().is_some()).count();
         let v6 = rules.iter().filter(|rule| rule.spans::<KeyV6>().is_some()).count();
         let [nodes, words] = [tree.depth(), tree.worst_words()].map(|most| most.map_or(0, u64::from));
-        [of(v4, name, tree.bytes(), nodes, words), of(v6, "linear search", 0, 0, 0)]
+        [family(v4, name, tree.bytes(), nodes, words), family(v6, "linear search", 0, 0, 0)]
     }
 
     /// Returns the structure, what a lookup reads at most, and the memory.

@@ -62,7 +62,7 @@ pub(crate) struct HitFigures {
 }
 
 impl HitFigures {
-    pub(crate) fn of(hits: Hits) -> Self {
+    pub(crate) fn new(hits: Hits) -> Self {
         Self { packets: hits.packets, bytes: hits.bytes, flows: hits.flows }
     }
 }

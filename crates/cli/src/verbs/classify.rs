@@ -456,7 +456,7 @@ impl<'a> Tally<'a> {
         let (isa, [v4, v6]) = match classifier {
             Some(classifier) => {
                 let stats = classifier.stats();
-                (classifier.isa(), [&stats.v4, &stats.v6].map(FamilyResult::of))
+                (classifier.isa(), [&stats.v4, &stats.v6].map(FamilyResult::new))
             }
             None => (Isa::Scalar, FamilyResult::of_tree(arguments.algorithm.title(), self.matcher)),
         };

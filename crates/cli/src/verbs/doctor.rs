@@ -228,10 +228,10 @@ struct Ticks {
 
 impl Ticks {
     fn read() -> Option<Self> {
-        Self::of(&text("/proc/stat"))
+        Self::parse(&text("/proc/stat"))
     }
 
-    fn of(stat: &str) -> Option<Self> {
+    fn parse(stat: &str) -> Option<Self> {
         let numbers: Vec<u64> = stat
             .lines()
             .next()?
@@ -294,12 +294,12 @@ mod tests {
             (cpu.id, cpu.siblings, cpu.last_level_group) = (id, siblings, vec![0, 1]);
             cpu
         };
-        let of = |cpus| {
+        let spread = |cpus| {
             let mut topology = Topology::default();
             topology.cpus = cpus;
             topology
         };
-        let two = of(vec![cpu(0, vec![0]), cpu(1, vec![1])]);
+        let two = spread(vec![cpu(0, vec![0]), cpu(1, vec![1])]);
         let states = [Some(0.9), Some(1.1), None].map(|slowed| cores(&two, slowed).state);
         assert_eq!(states, [Rating::Ok; 3]);
         let check = cores(&two, Some(1.97));
@@ -308,9 +308,9 @@ mod tests {
             check.found,
             "2 allowed (0-1), on 2 cores according to the system, but two at once take 2.0 times as long as one"
         );
-        let one = of(vec![cpu(0, vec![0, 1]), cpu(1, vec![0, 1])]);
+        let one = spread(vec![cpu(0, vec![0, 1]), cpu(1, vec![0, 1])]);
         assert_eq!(cores(&one, None).found, "2 allowed (0-1), on 1 core");
-        assert_eq!(cores(&of(vec![cpu(0, vec![0])]), None).state, Rating::Fair);
+        assert_eq!(cores(&spread(vec![cpu(0, vec![0])]), None).state, Rating::Fair);
     }
 
     #[test]
@@ -327,9 +327,9 @@ mod tests {
         assert_eq!(memory("MemAvailable: 8388608 kB\n").state, Rating::Ok);
         assert_eq!(memory("").state, Rating::Unknown);
         assert_eq!(load(None, 2).state, Rating::Unknown);
-        let before = Ticks::of("cpu  10 0 10 70 0 0 0 10 5 0\ncpu0 1\n").unwrap();
-        let after = Ticks::of("cpu  60 0 10 100 0 0 0 30 5 0\n").unwrap();
+        let before = Ticks::parse("cpu  10 0 10 70 0 0 0 10 5 0\ncpu0 1\n").unwrap();
+        let after = Ticks::parse("cpu  60 0 10 100 0 0 0 30 5 0\n").unwrap();
         assert_eq!(after.stolen_since(before), Some(0.2));
-        assert!(Ticks::of("intr 1").is_none() && before.stolen_since(after).is_none());
+        assert!(Ticks::parse("intr 1").is_none() && before.stolen_since(after).is_none());
     }
 }

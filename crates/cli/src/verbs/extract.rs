@@ -290,7 +290,7 @@ impl<'a> Passes<'a> {
             let control = Arc::clone(&control);
             move || control.is_stopped()
         });
-        let selection = Selection::of(replay, &source.paths().collect::<Vec<_>>())?;
+        let selection = Selection::from_arguments(replay, &source.paths().collect::<Vec<_>>())?;
         let title = format!("extract  {}", label(&replay.inputs));
         let progress = Progress::start(title, source.progress(), Arc::clone(&control), common.quiet > 0);
         let mut source = Selected::new(source, selection);

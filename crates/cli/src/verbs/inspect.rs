@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
             format: file.format.clone(),
             sections: file.sections,
             interfaces: file.interfaces,
-            losses: LossFigures::of(&file.losses),
+            losses: LossFigures::list(&file.losses),
             link_types: file.links.iter().map(ToString::to_string).collect(),
             bytes: std::fs::metadata(&file.path).map_or(0, |metadata| metadata.len()),
             sha256: sha256(&file.path, &control),

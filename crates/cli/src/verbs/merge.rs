@@ -119,7 +119,7 @@ fn merge<F: SaveState + RecordState>(
     settings: &Settings,
     compose: impl FnMut(&mut F, &mut F) -> Composed,
 ) -> Result<Status, Failure> {
-    let destination = |path: &PathBuf| Destination::of(path, arguments.flows_format);
+    let destination = |path: &PathBuf| Destination::parse(path, arguments.flows_format);
     let destination = arguments.flows.as_ref().map(destination).transpose().map_err(Failure::Usage)?;
     let format = destination.as_ref().map(|destination| destination.format);
     let filter = arguments.record_filter.as_ref();

@@ -136,8 +136,8 @@ fn run_stats(arguments: &Stats, common: &Common) -> Result<Status, Failure> {
         with_tests: file.with_tests(),
         prefixes,
         build_seconds,
-        classifier_v4: FamilyResult::of(&stats.v4),
-        classifier_v6: FamilyResult::of(&stats.v6),
+        classifier_v4: FamilyResult::new(&stats.v4),
+        classifier_v6: FamilyResult::new(&stats.v6),
     };
     print(&result, common)?;
     Ok(Status::Ok)

@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
     let rest = budget.bytes().saturating_sub(groups_max.saturating_mul(GROUP_BYTES));
     replay.memory = Some(rest).filter(|_| budget.bytes() < u64::MAX);
     let sort = arguments.sort;
-    let mut fields = Fields::of(sort);
+    let mut fields = Fields::for_sort(sort);
     if let Some(name) = fields.group() {
         replay.fields = Some(name.parse().expect("it is a group of fields"));
     }
@@ -114,7 +114,7 @@ struct Fields {
 }
 
 impl Fields {
-    fn of(sort: SortBy) -> Self {
+    fn for_sort(sort: SortBy) -> Self {
         let schema = MeterFlow::schema();
         let column = |name: &str| schema.named(name).map_or(0, |found| found.index);
         let (group, columns) = match sort {

@@ -73,7 +73,7 @@ impl std::error::Error for RecordFilterError {}
 /// use flowloom_export::RecordFilter;
 ///
 /// let (key, _) = FlowKey::from_v4(0x0A00_0001, 0xC000_0201, 40_000, 443, 6);
-/// let record = AccountingRecord::of(&key, &Default::default(), EndedBy::EndOfInput);
+/// let record = AccountingRecord::new(&key, &Default::default(), EndedBy::EndOfInput);
 /// let schema = AccountingRecord::schema();
 /// let filter = RecordFilter::parse("protocol == tcp and address in 10.0.0.0/8", &schema)?;
 /// assert!(filter.matches(&record.row()));

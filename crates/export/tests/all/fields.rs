@@ -45,7 +45,7 @@ fn fields() -> Vec<SchemaColumn> {
 /// Returns a row with these values of additional fields, and empty ones for the others.
 fn row(named: &[(&str, Value)]) -> Row {
     let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 40_000, 443, 6);
-    let mut row = AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput).row();
+    let mut row = AccountingRecord::new(&key, &Accounted::default(), EndedBy::EndOfInput).row();
     let value = |column: &Column| {
         named.iter().find(|(name, _)| *name == column.name).map_or(Value::None, |(_, v)| v.clone())
     };
@@ -93,7 +93,7 @@ fn an_event_of_eve_has_the_values_that_suricata_writes() {
     let out = Shared::default();
     let mut writer = EveWriter::new(out.clone(), &schema, &columns).unwrap();
     let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 40_000, 53, 17);
-    let mut row = AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput).row();
+    let mut row = AccountingRecord::new(&key, &Accounted::default(), EndedBy::EndOfInput).row();
     row.values.resize(schema.columns().len(), Value::None);
     let mut event = |values: &[(&str, Value)]| -> Json {
         let mut row = row.clone();

@@ -156,7 +156,7 @@ fn record() -> impl Strategy<Value = AccountingRecord> {
     (key, [0..6_u64, 0..6, 0..6, 0..6, 0..6], 0..0x1FF_u16).prop_map(
         |((a, b, from, to, protocol), n, flags)| {
             let (key, _) = FlowKey::from_v4(0x0A00_0000 | a, 0x0A00_0000 | b, from, to, protocol);
-            let mut record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput);
+            let mut record = AccountingRecord::new(&key, &Accounted::default(), EndedBy::EndOfInput);
             (record.bytes, record.reverse_bytes, record.reverse_packets) = (n[0], n[1], n[2]);
             (record.start_ns, record.end_ns) = (n[3], n[3] + n[4]);
             record.tcp_flags = flags;
@@ -203,7 +203,7 @@ proptest! {
         let text = words.join(" ");
         if let Ok(filter) = parse(&text) {
             let (key, _) = FlowKey::from_v4(1, 2, 3, 4, 6);
-            let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput);
+            let record = AccountingRecord::new(&key, &Accounted::default(), EndedBy::EndOfInput);
             let _ = filter.matches(&record.row());
         }
     }
@@ -212,7 +212,7 @@ proptest! {
 #[test]
 fn words_times_and_text_are_compared() {
     let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 40_000, 443, 6);
-    let mut record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput);
+    let mut record = AccountingRecord::new(&key, &Accounted::default(), EndedBy::EndOfInput);
     record.start_ns = 1_700_000_000_000_000_000;
     record.end_ns = record.start_ns + 1_500_000_000;
     let id = record.community_id().to_string();

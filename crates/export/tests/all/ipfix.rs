@@ -73,7 +73,7 @@ fn expected(key: &FlowKey, record: &Accounted, ended: EndedBy) -> (u16, Vec<Vec<
     let [outer, inner] = if zone < 4096 { [zone, 0] } else { [zone >> 12, zone & 0xFFF] };
     values.extend([outer, outer, inner].map(|vlan| u16::try_from(vlan).unwrap().to_be_bytes().to_vec()));
     values.push(zone.to_be_bytes().to_vec());
-    let code = match EndReason::of(record, ended) {
+    let code = match EndReason::from_record(record, ended) {
         EndReason::Idle => 1,
         EndReason::Active => 2,
         EndReason::Fin | EndReason::Reset => 3,
@@ -167,7 +167,7 @@ proptest! {
         let last_ns = report.input.last_ns;
         let mut writer = IpfixWriter::new(Vec::new(), last_ns, &columns());
         for record in &report.flows {
-            writer.write(&AccountingRecord::of(&record.key, &record.state, record.ended).row()).unwrap();
+            writer.write(&AccountingRecord::new(&record.key, &record.state, record.ended).row()).unwrap();
         }
         let file = writer.finish().unwrap();
         let expected: Vec<_> = report
@@ -186,7 +186,7 @@ proptest! {
 #[test]
 fn messages_are_as_full_as_they_may_be() {
     let key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
-    let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::IdleTimeout).row();
+    let record = AccountingRecord::new(&key, &Accounted::default(), EndedBy::IdleTimeout).row();
     for records in [1, 100, 1000] {
         let mut writer = IpfixWriter::new(Vec::new(), 0, &columns());
         for _ in 0..records {
@@ -215,7 +215,7 @@ fn a_file_without_records_has_its_templates() {
 #[test]
 fn sampling_is_a_record_of_options_before_all_others() {
     let key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
-    let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::IdleTimeout).row();
+    let record = AccountingRecord::new(&key, &Accounted::default(), EndedBy::IdleTimeout).row();
     let mut writer = IpfixWriter::new(Vec::new(), 0, &columns());
     writer.write_sampling(100).unwrap();
     writer.write(&record).unwrap();
@@ -240,7 +240,7 @@ fn sampling_is_a_record_of_options_before_all_others() {
 #[test]
 fn losses_of_interfaces_are_records_of_options() {
     let key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
-    let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::IdleTimeout).row();
+    let record = AccountingRecord::new(&key, &Accounted::default(), EndedBy::IdleTimeout).row();
     let losses: Vec<CaptureLosses> = (0..100)
         .map(|at| CaptureLosses {
             interface: at,
@@ -292,7 +292,7 @@ fn losses_of_interfaces_are_records_of_options() {
 fn times_may_be_in_microseconds() {
     let key =
         FlowKey::from_v4(1, 2, 0, 0, 1).0.with_message(0x0303, Direction::LowToHigh).with_zone(7 << 12 | 9);
-    let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput).row();
+    let record = AccountingRecord::new(&key, &Accounted::default(), EndedBy::EndOfInput).row();
     let mut writer = IpfixWriter::with_precision(Vec::new(), 0, &columns(), TimePrecision::Microseconds);
     writer.write(&record).unwrap();
     let file = writer.finish().unwrap();
@@ -358,7 +358,7 @@ impl std::io::Write for Full {
 fn a_full_disk_is_an_error() {
     let mut writer = IpfixWriter::new(Full(20_000), 0, &columns());
     let key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
-    let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::IdleTimeout).row();
+    let record = AccountingRecord::new(&key, &Accounted::default(), EndedBy::IdleTimeout).row();
     let failed = (0..1000).find_map(|_| writer.write(&record).err());
     assert_eq!(failed.map(|error| error.kind()), Some(std::io::ErrorKind::StorageFull));
     assert!(IpfixWriter::new(Full(10), 0, &columns()).finish().is_err());

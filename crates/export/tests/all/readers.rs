@@ -67,7 +67,7 @@ fn record(number: u32) -> AccountingRecord {
         headers.tcp_flags = flags;
         app.on_packet(&PacketView::new(&[], headers, start_ns + at * 1_000_000, 60), &mut flow);
     }
-    AccountingRecord::of(&key, &flow, EndedBy::IdleTimeout)
+    AccountingRecord::new(&key, &flow, EndedBy::IdleTimeout)
 }
 
 fn schema() -> Schema {

@@ -7,7 +7,7 @@ use std::path::Path;
 use expect_test::expect_file;
 use flowloom_classifier::FiveTuple;
 use flowloom_rules::firewall::{Assume, ConnectionState, Field, Packet, Policy};
-use flowloom_rules::load::{RuleFormat, LoadOptions, load};
+use flowloom_rules::load::{LoadOptions, RuleFormat, load};
 
 fn text_of(file: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dumps").join(file);
@@ -21,7 +21,8 @@ fn policy_of(file: &str, table: Option<&str>, chain: &str) -> Policy {
         chain: Some(chain.to_owned()),
         ..LoadOptions::default()
     };
-    load(&text, RuleFormat::detect(file, &text), &options).unwrap_or_else(|errors| panic!("{file}: {errors}"))
+    load(&text, RuleFormat::detect(file, &text), &options)
+        .unwrap_or_else(|errors| panic!("{file}: {errors}"))
 }
 
 /// Returns the line that decides the packet of a question.

@@ -98,7 +98,7 @@ impl DirectionFeatures {
         self.header_bytes += header;
         let protocol = headers.key.protocol();
         if protocol == TCP && self.window.is_none() {
-            self.window = Segment::of(packet).map(|segment| segment.window);
+            self.window = Segment::from_packet(packet).map(|segment| segment.window);
         }
         let has_data = payload > 0 && matches!(protocol, TCP | UDP);
         self.data_packets += u64::from(has_data);

@@ -85,7 +85,7 @@ impl Fields for PayloadRtt {
         if headers.key.protocol() != TCP || headers.later_fragment || flags & RST != 0 {
             return;
         }
-        let Some(segment) = Segment::of(packet) else { return };
+        let Some(segment) = Segment::from_packet(packet) else { return };
         let way = headers.direction;
         if flags & ACK != 0 {
             self.sides[way.reversed().index()].acknowledge(segment.acknowledgement, packet.stamped_ns);

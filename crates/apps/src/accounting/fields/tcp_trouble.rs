@@ -235,7 +235,7 @@ impl Fields for TcpTrouble {
         if headers.payload_bytes == 0 && has_bad_header(packet) {
             return;
         }
-        let Some(segment) = Segment::of(packet) else { return };
+        let Some(segment) = Segment::from_packet(packet) else { return };
         let (flags, payload_bytes) = (headers.tcp_flags, headers.payload_bytes);
         let sent = Sent { segment, flags, payload_bytes, stamped_ns: packet.stamped_ns };
         self.take(headers.direction, sent);

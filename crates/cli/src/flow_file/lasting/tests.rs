@@ -17,7 +17,7 @@ fn plan() -> RecordPlan {
 }
 
 fn open(to: &str) -> LastingWriter {
-    let destination = Destination::of(Path::new(to), None).unwrap();
+    let destination = Destination::parse(Path::new(to), None).unwrap();
     destination.open_lasting(to.to_owned(), plan(), true).unwrap()
 }
 
@@ -127,7 +127,7 @@ fn records_in_datagrams_that_are_refused_count_as_lost() {
 #[test]
 fn a_collector_that_is_no_address_is_refused_at_the_start() {
     for wrong in ["ipfix+tcp://collector", "ipfix://:4739", "netflow9://a:99999", "ipfix+tcp://a:0"] {
-        let destination = Destination::of(Path::new(wrong), None).unwrap();
+        let destination = Destination::parse(Path::new(wrong), None).unwrap();
         let opened = destination.open_lasting(String::new(), plan(), true);
         assert_eq!(opened.err().map(|error| error.kind()), Some(io::ErrorKind::InvalidInput), "{wrong}");
     }

@@ -43,7 +43,7 @@ const QUEUE: &str = "queue:";
 
 impl Ends {
     /// Reads the arguments.
-    pub(super) fn of(arguments: &Bridge) -> Result<Self, Failure> {
+    pub(super) fn from_arguments(arguments: &Bridge) -> Result<Self, Failure> {
         let usage = |text: String| Err(Failure::Usage(text));
         match (arguments.a.strip_prefix(QUEUE), &arguments.b) {
             (None, Some(b)) => Ok(Self::Interfaces([arguments.a.clone(), b.clone()])),

@@ -39,7 +39,7 @@ const FLOWS_FIRST: u32 = 16 << 10;
 
 /// Runs the command.
 pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure> {
-    let ends = Ends::of(arguments)?;
+    let ends = Ends::from_arguments(arguments)?;
     if let Ends::Interfaces([a, b]) = &ends {
         kernel_bridge::check(a, b, arguments.fail_open)?;
     }
@@ -70,9 +70,9 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
     // The rings take memory first; the tables have the rest.
     let rings = ("rings", ports::ring_bytes(arguments, &ends));
     let left = Budget::half_of_free(arguments.memory).without(&[rings])?;
-    let tables = Tables::of(arguments, &config, left);
+    let tables = Tables::plan(arguments, &config, left);
     let (mut writer, is_standard_output) = writer(arguments, common)?;
-    let mut confinement = Confinement::of(arguments.user.as_deref())?;
+    let mut confinement = Confinement::from_user(arguments.user.as_deref())?;
     if matches!(ends, Ends::Queue(_)) {
         // The kernel checks each verdict's sender.
         confinement = confinement.keeping(CapabilitySet::NET_ADMIN);
@@ -160,7 +160,7 @@ impl RecordSink<GuardedFlow> for Forgotten {
 /// Frames pass whatever happens to the records, so a collector need not listen yet.
 fn writer(arguments: &Bridge, common: &Common) -> Result<(Option<LastingWriter>, bool), Failure> {
     let Some(path) = &arguments.flows else { return Ok((None, false)) };
-    let destination = Destination::of(path, arguments.flows_format).map_err(Failure::Usage)?;
+    let destination = Destination::parse(path, arguments.flows_format).map_err(Failure::Usage)?;
     let is_standard_output = destination.is_standard_output();
     let failed = |error| Failure::Output(format!("cannot write flows to {}: {error}", path.display()));
     let format = Some(destination.format);
@@ -221,7 +221,7 @@ struct Tables {
 
 impl Tables {
     /// Plans tables that take this number of bytes together.
-    fn of(arguments: &Bridge, config: &EngineConfig, bytes: u64) -> Self {
+    fn plan(arguments: &Bridge, config: &EngineConfig, bytes: u64) -> Self {
         let workers = arguments.workers as u64;
         // The run has a limit of its own for several tables.
         let flows_max = u32::try_from(arguments.flows_max).unwrap_or(u32::MAX);

@@ -84,7 +84,7 @@ pub(super) fn run(arguments: &Extract, path: &Path, common: &Common) -> Result<S
         control: Arc::new(Control::default()),
     };
     stop_on_signals(&scan.control);
-    let binding = Binding::of(capture, input.decoding.words())
+    let binding = Binding::from_capture(capture, input.decoding.words())
         .map_err(|error| Failure::Input(format!("cannot read {}: {error}", capture.display())))?;
     let (index, made) = if path.exists() && !arguments.make_index {
         (read(path, &binding)?, false)
@@ -100,7 +100,7 @@ pub(super) fn run(arguments: &Extract, path: &Path, common: &Common) -> Result<S
         }
         return Ok(Status::Ok);
     };
-    let selection = Selection::of(&replay, &[capture])?;
+    let selection = Selection::from_arguments(&replay, &[capture])?;
     let had_contents = std::fs::metadata(output).is_ok_and(|metadata| metadata.is_file());
     let figures = scan.extract(&index, &wanted, arguments, output, selection.as_ref())?;
     warn_if_nothing(figures.packets, had_contents, output, common);
@@ -331,7 +331,7 @@ impl Scan {
 fn record_of(view: &PacketView<'_>) -> AccountingRecord {
     let mut flow = Accounted::default();
     Accounting::default().on_packet(view, &mut flow);
-    AccountingRecord::of(&view.headers.key, &flow, EndedBy::EndOfInput)
+    AccountingRecord::new(&view.headers.key, &flow, EndedBy::EndOfInput)
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ pub(super) fn run(
     list: &Path,
     (flows, format): (&Path, Option<Format>),
 ) -> Result<Status, Failure> {
-    let destination = Destination::of(flows, format).map_err(Failure::Usage)?;
+    let destination = Destination::parse(flows, format).map_err(Failure::Usage)?;
     if destination.format != Format::Arrow {
         return Err(Failure::Usage(String::from(
             "merge --fragments writes Arrow\n  add --flows-format arrow, or name a file .arrows",
@@ -101,7 +101,7 @@ pub(super) fn run(
     let mut out = ArrowWriter::of_part(stream, &plan.columns).map_err(failed)?;
     let mut view = plan.view();
     for record in &merged.flows {
-        let Some(row) = view.of(record) else { continue };
+        let Some(row) = view.row(record) else { continue };
         out.write(row).map_err(failed)?;
     }
     for key in &unresolved {

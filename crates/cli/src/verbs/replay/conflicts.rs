@@ -51,7 +51,7 @@ fn is_without_records(arguments: &Replay) -> bool {
 
 fn format_of(arguments: &Replay) -> Option<Format> {
     let path = arguments.flows.as_deref()?;
-    Destination::of(path, arguments.flows_format).ok().map(|destination| destination.format)
+    Destination::parse(path, arguments.flows_format).ok().map(|destination| destination.format)
 }
 
 /// Returns whether an input can be read only once.
@@ -67,7 +67,7 @@ const CONFLICTS: &[Conflict] = &[
         example: "CAPTURE --flows flows.xlsx",
         refuses: |arguments| {
             let path = arguments.flows.as_deref()?;
-            Destination::of(path, arguments.flows_format).err()
+            Destination::parse(path, arguments.flows_format).err()
         },
     },
     Conflict {

@@ -62,7 +62,7 @@ pub(super) fn figures(plan: &Plan<'_>, ran: &Ran<'_>, rest: Rest) -> ReplayResul
                 link_types: file.links.iter().map(|link| link.0).collect(),
                 interfaces: file.interfaces,
                 packets: file.packets,
-                losses: LossFigures::of(&file.losses),
+                losses: LossFigures::list(&file.losses),
             })
             .collect(),
         passed_over: rest.passed_over,

@@ -93,7 +93,7 @@ impl Loader {
 
 impl Rules {
     /// Loads the rules, if there are any.
-    pub(super) fn of(arguments: &Replay, common: &Common) -> Result<Option<Self>, Failure> {
+    pub(super) fn from_arguments(arguments: &Replay, common: &Common) -> Result<Option<Self>, Failure> {
         let options = &arguments.firewall;
         let Some(path) = &options.source.rules else { return Ok(None) };
         rule_file::check_inputs(path, &arguments.inputs)?;
@@ -135,7 +135,7 @@ impl Rules {
             ports,
             captured,
         };
-        let stamp = Stamp::of(path);
+        let stamp = Stamp::read(path);
         let (rules, file) = loader.load()?;
         file.warn_of_notes(common);
         let enforcement = loader.enforcement(&file)?;
@@ -201,7 +201,7 @@ impl Rules {
         match matcher.classifier() {
             Some(classifier) => {
                 let stats = classifier.stats();
-                [&stats.v4, &stats.v6].map(FamilyResult::of).into()
+                [&stats.v4, &stats.v6].map(FamilyResult::new).into()
             }
             None => FamilyResult::of_tree(self.loader.algorithm.title(), matcher).into(),
         }
@@ -225,10 +225,10 @@ impl Rules {
             no_action: word(self.loader.defaults.no_action),
             per_packet: self.options.per_packet,
             strict_tcp: self.options.strict_tcp,
-            accepted: HitFigures::of(counts.accepted),
-            denied: HitFigures::of(counts.denied),
-            unmatched: HitFigures::of(counts.unmatched),
-            not_opened: HitFigures::of(counts.not_opened),
+            accepted: HitFigures::new(counts.accepted),
+            denied: HitFigures::new(counts.denied),
+            unmatched: HitFigures::new(counts.unmatched),
+            not_opened: HitFigures::new(counts.not_opened),
             rules_hit: busy.len() as u64,
             top: busy
                 .iter()

@@ -46,7 +46,7 @@ pub(super) fn write(
             return out.write_fragment(&key_bytes(&key), &state);
         }
         header.flows_expired += u64::from(*is_live);
-        let Some(row) = view.of(record) else { return Ok(()) };
+        let Some(row) = view.row(record) else { return Ok(()) };
         out.write_complete(&key_bytes(&key), row, timed_out)
     };
     ran.results.each(&mut write).map_err(failed)?;

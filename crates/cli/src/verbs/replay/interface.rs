@@ -37,7 +37,7 @@ impl Interface {
     }
 
     #[cfg(any(target_os = "linux", feature = "live"))]
-    fn of(
+    fn new(
         name: &str,
         link: LinkType,
         snaplen_bytes: u32,
@@ -55,7 +55,7 @@ impl Interface {
             ring_bytes: live.kernel_buffer.unwrap_or(usual.ring_bytes),
         };
         let source = flowloom::io::InterfaceSource::open(name, &options)?;
-        Ok(Self::of(name, source.link(), options.snaplen_bytes, source))
+        Ok(Self::new(name, source.link(), options.snaplen_bytes, source))
     }
 
     #[cfg(feature = "live")]
@@ -71,7 +71,7 @@ impl Interface {
         };
         let source = flowloom::traffic::live::LiveSource::open(name, &options)
             .map_err(|error| Failure::Input(error.to_string()))?;
-        Ok(Self::of(name, source.link(), options.snaplen_bytes, source))
+        Ok(Self::new(name, source.link(), options.snaplen_bytes, source))
     }
 
     #[cfg(not(feature = "live"))]

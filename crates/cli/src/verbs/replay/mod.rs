@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure
     let mut plan = Plan::of_run(arguments, common)?;
     let around = Around::start(&mut plan, common)?;
     let application = Rc::clone(&plan.application);
-    let mut kept = Kept::of(arguments);
+    let mut kept = Kept::from_arguments(arguments);
     let fragments = arguments.fragments.then(|| plan.outputs.flows.take()).flatten();
     let mut records = records_of(&mut plan);
     // Only these need all records at once.
@@ -215,7 +215,7 @@ fn has_seen_enough(plan: &Plan<'_>, ran: &Ran<'_>) -> bool {
 /// Returns whether the records go to standard output.
 fn is_to_standard_output(arguments: &Replay) -> bool {
     arguments.flows.as_ref().is_some_and(|path| {
-        Destination::of(path, arguments.flows_format).is_ok_and(|flows| flows.is_standard_output())
+        Destination::parse(path, arguments.flows_format).is_ok_and(|flows| flows.is_standard_output())
     })
 }
 

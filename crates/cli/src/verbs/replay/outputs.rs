@@ -56,7 +56,8 @@ impl Outputs {
         let flows = match &arguments.flows {
             None => None,
             Some(path) => {
-                let destination = Destination::of(path, arguments.flows_format).map_err(Failure::Usage)?;
+                let destination =
+                    Destination::parse(path, arguments.flows_format).map_err(Failure::Usage)?;
                 let failed =
                     |error| Failure::Output(format!("cannot write flows to {}: {error}", path.display()));
                 let open = if arguments.fragments { Destination::open_whole } else { Destination::open };

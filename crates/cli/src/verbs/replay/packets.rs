@@ -26,12 +26,12 @@ pub(super) fn run(arguments: &Replay, to: &Path) -> Result<Status, Failure> {
     conflicts::check(arguments)?;
     let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
     let Planned { source, .. } = layout::plan(arguments, &inputs, set_options(arguments))?;
-    let selection = Selection::of(arguments, &source.paths())?;
+    let selection = Selection::from_arguments(arguments, &source.paths())?;
     let failed = |error: std::io::Error| {
         Failure::Output(format!("cannot write packets to {}: {error}", to.display()))
     };
     let keys = arguments.packets_of.as_deref().map(read_keys).transpose()?;
-    let destination = Destination::of(to, Some(Format::Arrow)).map_err(Failure::Usage)?;
+    let destination = Destination::parse(to, Some(Format::Arrow)).map_err(Failure::Usage)?;
     let (stream, file) = destination.open_whole().and_then(Opened::into_stream).map_err(failed)?;
     let mut out = ArrowPacketWriter::new(stream).map_err(failed)?;
     let mut source = Selected::new(source, selection);

@@ -22,7 +22,7 @@ pub(super) enum Kept {
 }
 
 impl Kept {
-    pub(super) fn of(arguments: &Replay) -> Self {
+    pub(super) fn from_arguments(arguments: &Replay) -> Self {
         match arguments {
             #[cfg(feature = "arrow")]
             Replay { fragments: true, .. } => Self::Rows(Vec::new()),

@@ -65,10 +65,10 @@ struct Work {
 
 impl Work {
     /// Chooses the bare application if it suffices, and otherwise accounting with modules.
-    fn of(arguments: &Replay, modules: Option<Modules>, common: &Common) -> Result<Self, Failure> {
+    fn choose(arguments: &Replay, modules: Option<Modules>, common: &Common) -> Result<Self, Failure> {
         // Patterns and rules may take what is left before the tables ask.
         Budget::of_free(arguments.memory).without(&[])?;
-        let rules = Rules::of(arguments, common)?;
+        let rules = Rules::from_arguments(arguments, common)?;
         let labels = modules.map_or(arguments.app == AppName::L7, |modules| modules.labels);
         let l7 = l7::plan(arguments, labels)?;
         let probe = arguments.tcb_cache.map(|bytes| Probe::new(bytes, arguments.tcb_policy)).transpose()?;
@@ -113,7 +113,7 @@ impl<'a> Plan<'a> {
     /// for inputs that cannot be read, outputs that cannot be written, and too little memory.
     pub(super) fn of_run(arguments: &'a Replay, common: &Common) -> Result<Self, Failure> {
         conflicts::check(arguments)?;
-        let modules = Modules::of(arguments)?;
+        let modules = Modules::from_arguments(arguments)?;
         if let Some(option) = arguments.option_of_merged_parts().filter(|_| modules.is_some()) {
             return Err(Failure::Usage(format!(
                 "{option} keeps no additional fields, labels and verdicts, but --fields, --columns, --where \
@@ -143,7 +143,7 @@ impl<'a> Plan<'a> {
         common: &Common,
         open: impl FnOnce(&Replay, &[&std::path::Path]) -> Result<Outputs, Failure>,
     ) -> Result<Self, Failure> {
-        let Work { application, rules, probe } = Work::of(arguments, modules, common)?;
+        let Work { application, rules, probe } = Work::choose(arguments, modules, common)?;
         let records = record_plan(arguments, application.schema())?;
         if let (Some(filter), Some(plan)) = (&arguments.record_filter, application.l7()) {
             let schema = application.schema().with_words("l7_protocol", l7::words(plan));
@@ -159,7 +159,7 @@ impl<'a> Plan<'a> {
         config.decode = config.decode.with_errors_by_flow(errors_by_flow);
         let policy = policy(arguments, &config)?;
         let order = policy.order();
-        let selection = Selection::of(arguments, &source.paths())?;
+        let selection = Selection::from_arguments(arguments, &source.paths())?;
         let outputs = open(arguments, &source.paths())?;
         let memory = MemoryOf::application(&*application, arguments.table);
         let tables = Tables::plan(arguments, &config, order, &source, options, isa, memory)?;

@@ -203,7 +203,7 @@ impl AnySink for Shown<'_> {
         if self.view.selects(record)
             && let Some(account) = record.account()
         {
-            let row = AccountingRecord::of(record.key(), account, record.ended());
+            let row = AccountingRecord::new(record.key(), account, record.ended());
             (self.show)(&row, record);
         }
         Ok(())

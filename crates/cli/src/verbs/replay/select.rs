@@ -58,7 +58,10 @@ impl Seen {
 impl Selection {
     /// Returns the selection that the arguments specify; `None` if all packets are selected.
     /// `paths` are those of the captures.
-    pub(crate) fn of(arguments: &Replay, paths: &[&std::path::Path]) -> Result<Option<Self>, Failure> {
+    pub(crate) fn from_arguments(
+        arguments: &Replay,
+        paths: &[&std::path::Path],
+    ) -> Result<Option<Self>, Failure> {
         let filter = arguments.live.filter.as_deref().map(PacketFilter::parse).transpose();
         let filter = filter.map_err(|error| Failure::Usage(format!("--filter: {error}")))?;
         let is_relative = |instant: &Option<Instant>| matches!(instant, Some(Instant::After(_)));

@@ -154,7 +154,8 @@ pub(super) fn keeps_flow_order(config: &EngineConfig, policy: OrderGuarantee) ->
 pub(super) fn record_plan(arguments: &Replay, schema: Schema) -> Result<RecordPlan, Failure> {
     let fields = arguments.fields.unwrap_or_default().with_file(arguments.by_file);
     let filter = arguments.record_filter.as_ref();
-    let destination = arguments.flows.as_deref().map(|path| Destination::of(path, arguments.flows_format));
+    let destination =
+        arguments.flows.as_deref().map(|path| Destination::parse(path, arguments.flows_format));
     let format = destination.transpose().map_err(Failure::Usage)?.map(|destination| destination.format);
     let absent = absent_groups(arguments);
     let mut plan = RecordPlan::new(schema, arguments.columns.as_ref(), fields, filter, format, absent)
@@ -184,7 +185,7 @@ pub(super) struct Modules {
 impl Modules {
     /// Returns the modules of a run with accounting and something beside it, or `None` if a bare
     /// application suffices.
-    pub(super) fn of(arguments: &Replay) -> Result<Option<Self>, Failure> {
+    pub(super) fn from_arguments(arguments: &Replay) -> Result<Option<Self>, Failure> {
         let writes_records = match arguments.app {
             AppName::Null | AppName::TcpTracker => return Ok(None),
             AppName::Accounting => true,
@@ -229,7 +230,7 @@ impl Modules {
 /// Warns of columns that the format cannot hold.
 pub(super) fn warn_of_left_columns(arguments: &Replay, plan: &RecordPlan, common: &Common) {
     let Some(path) = &arguments.flows else { return };
-    let Ok(Destination { format, .. }) = Destination::of(path, arguments.flows_format) else { return };
+    let Ok(Destination { format, .. }) = Destination::parse(path, arguments.flows_format) else { return };
     let left = plan.left_by(format);
     if !left.is_empty() {
         let names = some_of(&left, ", ");

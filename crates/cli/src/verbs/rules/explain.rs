@@ -170,8 +170,8 @@ fn explain(
     let outcomes = file.policy.outcomes(packet);
     let matching = file.policy.all_matches(packet);
     let role = |id: RuleId, truth: Truth| {
-        let of = |list: &[Possible]| list.iter().find(|one| one.rule == id).map(|one| one.truth);
-        match (of(&outcomes.deciders), of(&outcomes.passed)) {
+        let known = |list: &[Possible]| list.iter().find(|one| one.rule == id).map(|one| one.truth);
+        match (known(&outcomes.deciders), known(&outcomes.passed)) {
             (Some(Truth::Yes), _) => "wins",
             (Some(_), _) => "may win",
             (_, Some(Truth::Yes)) => "passes on",

@@ -407,7 +407,7 @@ mod tests {
 
     fn record(source: u32, destination: u32, ports: (u16, u16), figures: [u64; 4]) -> AccountingRecord {
         let (key, _) = FlowKey::from_v4(source, destination, ports.0, ports.1, 6);
-        let mut record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput);
+        let mut record = AccountingRecord::new(&key, &Accounted::default(), EndedBy::EndOfInput);
         (record.source, record.destination) = (IpAddr::V4(source.into()), IpAddr::V4(destination.into()));
         (record.source_port, record.destination_port) = ports;
         [record.packets, record.reverse_packets, record.bytes, record.reverse_bytes] = figures;
@@ -526,7 +526,7 @@ mod tests {
 
     #[test]
     fn figures_of_a_host_are_its_own_and_those_of_a_pair_are_of_both() {
-        let of = |by, sort, all: &[[Option<u64>; 2]]| {
+        let sorted = |by, sort, all: &[[Option<u64>; 2]]| {
             let mut groups = Groups::new(by, sort, 100);
             for figures in all {
                 groups.add(&record(1, 2, (9, 80), [1, 1, 40, 40]), None, *figures);
@@ -542,16 +542,16 @@ mod tests {
         };
         let all = [[Some(1), Some(4)], [Some(2), Some(0)], [None, None]];
         assert_eq!(
-            of(GroupBy::Host, SortBy::Retransmissions, &all),
+            sorted(GroupBy::Host, SortBy::Retransmissions, &all),
             named(&[("0.0.0.2", 4), ("0.0.0.1", 3)])
         );
         let pair = "0.0.0.1 > 0.0.0.2";
-        assert_eq!(of(GroupBy::Pair, SortBy::Retransmissions, &all), named(&[(pair, 7)]));
+        assert_eq!(sorted(GroupBy::Pair, SortBy::Retransmissions, &all), named(&[(pair, 7)]));
         assert_eq!(
-            of(GroupBy::Pair, SortBy::Resets, &[[Some(1), Some(1)], [Some(0), Some(0)]]),
+            sorted(GroupBy::Pair, SortBy::Resets, &[[Some(1), Some(1)], [Some(0), Some(0)]]),
             named(&[(pair, 1)])
         );
         let times = [[Some(10), Some(10)], [Some(20), Some(20)], [None, None]];
-        assert_eq!(of(GroupBy::Pair, SortBy::HandshakeRtt, &times), named(&[(pair, 15)]));
+        assert_eq!(sorted(GroupBy::Pair, SortBy::HandshakeRtt, &times), named(&[(pair, 15)]));
     }
 }

@@ -241,7 +241,7 @@ impl<T: Message> FirstMessages<T> {
         {
             return;
         }
-        if let Some(segment) = Segment::of(packet) {
+        if let Some(segment) = Segment::from_packet(packet) {
             let payload = packet.payload();
             let data = Data { sequence: segment.sequence, syn: headers.tcp_flags & SYN != 0, payload };
             let to = Destination { store, time_ns: packet.time_ns };

@@ -35,7 +35,7 @@ impl TcpConnection {
         is_originator: bool,
         history: &mut History,
     ) -> bool {
-        let Some(segment) = Segment::of(packet) else { return false };
+        let Some(segment) = Segment::from_packet(packet) else { return false };
         let (flags, payload_bytes) = (packet.headers.tcp_flags, packet.headers.payload_bytes);
         let (at, other) = (usize::from(!is_originator), usize::from(is_originator));
         let (is_syn, is_rst, is_ack) = (flags & SYN != 0, flags & RST != 0, flags & ACK != 0);

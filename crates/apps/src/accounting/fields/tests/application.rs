@@ -252,28 +252,28 @@ fn texts<F: Fields>(fields: &F) -> Vec<String> {
 
 #[test]
 fn a_response_is_that_of_the_first_question() {
-    let of = |kinds: &[(usize, bool)]| {
+    let messages = |kinds: &[(usize, bool)]| {
         let datagrams: Vec<_> = kinds.iter().map(|&(kind, is_back)| (datagram(kind), is_back)).collect();
         let mut dns = Dns::default();
         each_datagram(&datagrams, |view| dns.on_packet(view, &FieldStore::default()));
         texts(&dns)
     };
     assert_eq!(
-        of(&[(0, false), (2, false), (3, true), (1, true)]),
+        messages(&[(0, false), (2, false), (3, true), (1, true)]),
         ["a", "A", "NXDOMAIN", "a A;b AAAA", "a A NXDOMAIN", "b AAAA", ""]
     );
     assert_eq!(
-        of(&[(2, false), (3, true)]),
+        messages(&[(2, false), (3, true)]),
         ["b", "AAAA", "REFUSED", "b AAAA", "", "", ""],
         "a response without a question"
     );
     assert_eq!(
-        of(&[(1, true)]),
+        messages(&[(1, true)]),
         ["a", "A", "NXDOMAIN", "a A", "a A NXDOMAIN", "", ""],
         "a response has the question too"
     );
-    assert_eq!(of(&[(3, true), (6, false)]), [""; 7]);
-    assert_eq!(of(&[(0, false), (3, true)]), ["a", "A", "", "a A", "", "a A", ""]);
+    assert_eq!(messages(&[(3, true), (6, false)]), [""; 7]);
+    assert_eq!(messages(&[(0, false), (3, true)]), ["a", "A", "", "a A", "", "a A", ""]);
 }
 
 #[test]
@@ -326,15 +326,15 @@ fn all_questions_of_a_socket_are_named_within_the_bound() {
         let header = [0, nth.to_le_bytes()[0], 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 9];
         [&header[..], name.as_bytes(), &[0, 0, 28, 0, 1]].concat()
     };
-    let of = |count: usize| {
+    let text_of = |count: usize| {
         let datagrams: Vec<_> = (0..2 * count).map(|nth| (question(nth / 2), false)).collect();
         let mut dns = Dns::default();
         each_datagram(&datagrams, |view| dns.on_packet(view, &FieldStore::default()));
         texts(&dns)[3].clone()
     };
     let names: Vec<String> = (0..270).map(|nth| format!("name-{nth:04} AAAA")).collect();
-    assert_eq!(of(270), names.join(";"));
-    let cut = of(2000);
+    assert_eq!(text_of(270), names.join(";"));
+    let cut = text_of(2000);
     assert!(cut.starts_with(&names.join(";")) && cut.ends_with(";…") && cut.len() <= 4096);
 }
 

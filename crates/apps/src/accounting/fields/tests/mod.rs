@@ -120,7 +120,7 @@ fn round_trips(packets: &[Sent], is_back: bool) -> Vec<u64> {
 }
 
 /// Returns the packets of one direction.
-fn of(packets: &[Sent], is_back: bool) -> Vec<Sent> {
+fn in_direction(packets: &[Sent], is_back: bool) -> Vec<Sent> {
     packets.iter().filter(|packet| packet.is_back == is_back).copied().collect()
 }
 
@@ -128,7 +128,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
     #[test]
     fn sizes_are_those_of_a_plain_computation(packets in sequence()) {
-        let sizes = |is_back| plain(&of(&packets, is_back).iter().map(Sent::ip_bytes).collect::<Vec<_>>());
+        let sizes = |is_back| plain(&in_direction(&packets, is_back).iter().map(Sent::ip_bytes).collect::<Vec<_>>());
         prop_assert_eq!(numbers(&shown::<PacketSizes>(&packets)), [sizes(false), sizes(true)].concat());
     }
 
@@ -136,7 +136,7 @@ proptest! {
     fn gaps_are_those_of_a_plain_computation(packets in sequence()) {
         let gaps = |is_back| {
             let mut sorted: Vec<u64> = Vec::new();
-            for packet in of(&packets, is_back) {
+            for packet in in_direction(&packets, is_back) {
                 let at = sorted.partition_point(|&stamp| stamp <= packet.stamp());
                 // Not before the two latest.
                 if at + 1 >= sorted.len() {
