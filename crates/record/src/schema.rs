@@ -210,23 +210,24 @@ const BOTH: [(&[&str], &[&str]); 5] = [
 fn elsewhere<'a>(name: &str, valid: &[&'a str]) -> Vec<&'a str> {
     // Words of a name may be joined in several ways.
     let joined = name.replace([' ', '-', '.'], "_");
-    let of = |ours: &str| valid.iter().copied().find(|column| *column == ours);
-    if let Some(exact) = of(&joined) {
+    let column = |ours: &str| valid.iter().copied().find(|name| *name == ours);
+    if let Some(exact) = column(&joined) {
         return vec![exact];
     }
     if let Some((_, ours)) = BOTH.iter().find(|(names, _)| names.contains(&name)) {
-        let known: Vec<&str> = ours.iter().filter_map(|ours| of(ours)).collect();
+        let known: Vec<&str> = ours.iter().filter_map(|ours| column(ours)).collect();
         return if known.first() == Some(&ours[0]) { known[..1].to_vec() } else { known };
     }
     let is_it = |other: &str| other == name || other.replace('.', "_") == joined;
     let named = ELSEWHERE.iter().filter(|(other, _)| is_it(other));
-    let mut known: Vec<&str> = named.filter_map(|(_, ours)| of(ours)).collect();
-    // A part of a name, such as `user_agent`.
-    if known.is_empty() && joined.len() > 2 {
-        let ends = |column: &&&str| column.ends_with(&joined) && !column.starts_with("reverse_");
-        known = valid.iter().filter(ends).copied().take(3).collect();
-    }
-    known
+    named.filter_map(|(_, ours)| column(ours)).collect()
+}
+
+/// Returns the valid columns that end with a word, such as `user_agent`.
+fn ending_with<'a>(name: &str, valid: &[&'a str]) -> Vec<&'a str> {
+    let joined = name.replace([' ', '-', '.'], "_");
+    let ends = |column: &&&str| column.ends_with(&joined) && !column.starts_with("reverse_");
+    if joined.len() > 2 { valid.iter().filter(ends).copied().take(3).collect() } else { Vec::new() }
 }
 
 /// Returns the end of an error about an unknown name: the name that is probably meant, and the
@@ -237,6 +238,9 @@ pub fn advice(name: &str, valid: &[&str]) -> String {
     let mut meant = elsewhere(&lower, valid);
     if meant.is_empty() {
         meant.extend(nearest(&lower, valid));
+    }
+    if meant.is_empty() {
+        meant = ending_with(&lower, valid);
     }
     let said = meant.join(" or ");
     let said = if meant.is_empty() { said } else { format!(": did you mean {said}?") };
