@@ -371,15 +371,16 @@ impl Connection {
             let expected = self.acknowledged[other];
             let offset = segment.sequence.wrapping_sub(expected);
             let scale = self.scale_of(other);
-            let window = |shift: u8| u32::from(self.window[other]) << shift;
-            if offset <= window(scale.unwrap_or(0)) {
+            // A closed window admits the next expected number.
+            let is_within = |shift: u8| offset == 0 || offset < u32::from(self.window[other]) << shift;
+            if is_within(scale.unwrap_or(0)) {
                 return judged(true, false);
             }
             let in_flight = self.end[side].wrapping_sub(expected);
             if self.has(SENT, side) && in_flight < WINDOW_BYTES_MAX && offset <= in_flight {
                 return judged(true, false);
             }
-            let may_be_scaled = scale.is_none() && offset <= window(SCALE_MAX);
+            let may_be_scaled = scale.is_none() && is_within(SCALE_MAX);
             return judged(false, !self.has(SENT, side) || may_be_scaled);
         }
         let distance = segment.sequence.wrapping_sub(self.end[side]);

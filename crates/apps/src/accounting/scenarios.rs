@@ -127,15 +127,15 @@ fn an_rst_closes_in_the_window_and_nowhere_else() {
     let full = Sent { window: 0, ..there(ACK, 101, 501) };
     let cases = [
         (after_handshake(&[back(RST, 501, 0)]), reset),
-        (after_handshake(&[back(RST | ACK, 501 + 8192, 101)]), reset),
-        (after_handshake(&[back(RST, 501 + 8193, 0)]), None),
+        (after_handshake(&[back(RST | ACK, 501 + 8191, 101)]), reset),
+        (after_handshake(&[back(RST, 501 + 8192, 0)]), None),
         (after_handshake(&[back(RST, 500, 0)]), None),
         (after_handshake(&[back(RST, 3_000_000_000, 0)]), None),
         (after_handshake(&[there(RST, 101, 0)]), reset),
         (after_handshake(&[there(RST, 70_000, 0)]), None),
         // Windows are scaled if both sides have the option.
-        (scaled(back(RST, 501 + (8192 << 7), 0)), reset),
-        (scaled(back(RST, 502 + (8192 << 7), 0)), None),
+        (scaled(back(RST, 500 + (8192 << 7), 0)), reset),
+        (scaled(back(RST, 501 + (8192 << 7), 0)), None),
         (
             vec![
                 there(SYN, 100, 0).with_scale(7),
