@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::contents;
 use crate::frame::{Frame, TCP};
-use crate::script::{CLIENT, Role, SECOND, SERVER, Segment, Sent, protocol_name};
+use crate::script::{Role, SECOND, SERVER, Segment, Sent, protocol_name};
 use crate::tcp::{ACK, FIN, RST, SYN};
 
 /// A flow ends if no packet of it passes the tap for longer.
@@ -44,10 +44,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) contents: &'a contents::Facts,
     /// The VLAN ids of frames from each side, outer first.
     pub(crate) vlans: [&'static [u16]; 2],
-    /// Type and identifier of the first message of ICMP.
-    pub(crate) icmp: Option<(u8, u16)>,
-    /// The side that sent the first packet of the session, captured or not.
-    pub(crate) initiator: usize,
+    /// The identifier of messages of ICMP.
+    pub(crate) icmp: Option<u16>,
 }
 
 /// The right record of one flow.
@@ -62,6 +60,8 @@ pub(crate) struct Flow<'a> {
     end_ns: u64,
     last_ns: u64,
     opening_captured: bool,
+    /// The datagrams whose transport header is in the flow.
+    packets: Vec<String>,
     /// The side whose SYN passed the tap first.
     opener: Option<usize>,
     has_no_handshake: bool,
@@ -85,6 +85,7 @@ impl<'a> Flow<'a> {
             end_ns: stamp_ns,
             last_ns: sent.time_ns,
             opening_captured: false,
+            packets: Vec::new(),
             opener: None,
             has_no_handshake: false,
             syn: None,
@@ -103,8 +104,8 @@ impl<'a> Flow<'a> {
     }
 
     fn segment(&mut self, side: usize, segment: Segment, at: Stamp, is_copy: bool) {
-        let Segment { flags, range, role, window } = segment;
-        if flags & RST != 0 && !is_copy {
+        let Segment { flags, range, role, window, .. } = segment;
+        if flags & RST != 0 && role != Role::Stray && !is_copy {
             self.end("reset");
         }
         let counts = &mut self.sides[side];
@@ -113,7 +114,7 @@ impl<'a> Flow<'a> {
             *segments += u64::from(flags >> bit & 1);
         }
         counts.zero_windows += u64::from(window == 0 && flags & (SYN | FIN | RST) == 0);
-        if is_copy {
+        if is_copy || matches!(role, Role::Stray | Role::Malformed) {
             return;
         }
         let is_behind = counts.ranges.iter().any(|&(_, end)| end > range.0);
@@ -123,6 +124,7 @@ impl<'a> Flow<'a> {
             Role::Again if counts.ranges.contains(&range) => counts.retransmissions_seen += 1,
             Role::Again if is_behind => counts.retransmissions_filling += 1,
             Role::Again => counts.retransmissions_hidden += 1,
+            Role::Stray | Role::Malformed => {}
             Role::First => counts.reordered += u64::from(range.0 != range.1 && is_behind),
         }
         if range.0 != range.1 && matches!(role, Role::First | Role::Again) {
@@ -132,12 +134,13 @@ impl<'a> Flow<'a> {
         if self.fins == [true; 2] {
             self.end("fin");
         }
+        let is_opener = side == self.sent.opener;
         match flags & (SYN | ACK) {
-            SYN if side == SERVER => self.has_no_handshake = true,
+            SYN if !is_opener => self.has_no_handshake = true,
             SYN if self.answer.is_none() => self.syn = Some(at),
-            both if both == SYN | ACK && side == SERVER => self.answer = self.answer.or(Some(at)),
+            both if both == SYN | ACK && !is_opener => self.answer = self.answer.or(Some(at)),
             // A FIN acknowledges too, if the ACK before it did not pass.
-            ACK if side == CLIENT && flags & RST == 0 && self.answer.is_some() => {
+            ACK if is_opener && flags & RST == 0 && self.answer.is_some() => {
                 self.ack = self.ack.or(Some(at));
             }
             _ => {}
@@ -165,15 +168,20 @@ impl<'a> Flow<'a> {
         let (protocol, ends) = self.key();
         let name = protocol_name(protocol);
         write!(out, "    {{\n      \"protocol\": {protocol}, \"protocol_name\": \"{name}\"")?;
-        if let Some((kind, identifier)) = self.facts.icmp {
-            write!(out, ", \"icmp_type\": {kind}, \"icmp_identifier\": {identifier}")?;
+        if let Some(identifier) = self.facts.icmp {
+            let [kind, code] = [self.sent.datagram.body[0], self.sent.datagram.body[1]];
+            write!(
+                out,
+                ", \"icmp_type\": {kind}, \"icmp_code\": {code}, \"icmp_identifier\": {identifier}"
+            )?;
         }
         let sides = ["client", "server"];
         write!(out, ",\n      \"start_ns\": {}, \"end_ns\": {}", self.start_ns, self.end_ns)?;
         write!(out, ", \"end_reason\": \"{}\"", self.end_reason)?;
-        write!(out, ",\n      \"initiator\": \"{}\"", sides[self.opener.unwrap_or(self.facts.initiator)])?;
+        write!(out, ",\n      \"initiator\": \"{}\"", sides[self.opener.unwrap_or(self.sent.opener)])?;
         write!(out, ", \"first_sender\": \"{}\"", sides[self.first_side])?;
         write!(out, ", \"opening_captured\": {}", self.opening_captured)?;
+        write!(out, ", \"syn_captured\": {}", self.opener.is_some())?;
         if protocol == TCP && !self.has_no_handshake {
             let difference = |from: Option<Stamp>, to: Option<Stamp>| match (from, to) {
                 (Some(from), Some(to)) if from.1 == to.1 => Some((to.0 - from.0).to_string()),
@@ -188,8 +196,15 @@ impl<'a> Flow<'a> {
             }
         }
         if self.has_contents {
-            let values: Vec<String> =
-                self.facts.contents.iter().map(|(name, value)| format!("\"{name}\": {value:?}")).collect();
+            let values: Vec<String> = self
+                .facts
+                .contents
+                .iter()
+                .map(|(name, value)| {
+                    let text = value.as_deref().map_or_else(|| String::from("null"), json_text);
+                    format!("\"{name}\": {text}")
+                })
+                .collect();
             write!(out, ",\n      \"contents\": {{ {} }}", values.join(", "))?;
         }
         for (at, side) in self.sides.iter().enumerate() {
@@ -226,8 +241,11 @@ impl<'a> Flow<'a> {
             }
             out.push_str(" }");
         }
-        out.push_str("\n    }");
-        Ok(())
+        write!(
+            out,
+            ",\n      \"packets\": [\n        {}\n      ]\n    }}",
+            self.packets.join(",\n        ")
+        )
     }
 }
 
@@ -238,8 +256,8 @@ pub(crate) struct Captured<'a> {
     pub(crate) frame: Frame,
     /// The time at the tap, by a right clock.
     pub(crate) time_ns: u64,
-    /// What the clock of the tap adds to it, in seconds.
-    pub(crate) step_s: i64,
+    /// What the clock of the tap adds to it.
+    pub(crate) step_ns: i64,
     /// It is the first frame of its datagram, which has the transport header.
     pub(crate) has_header: bool,
     /// It is a copy that the mirror has added.
@@ -247,9 +265,26 @@ pub(crate) struct Captured<'a> {
 }
 
 impl Captured<'_> {
-    pub(crate) fn stamp_ns(&self) -> u64 {
-        self.time_ns.saturating_add_signed(self.step_s * SECOND.cast_signed())
+    /// Returns the elements of `packets`.
+    fn json(&self, stamp_ns: u64) -> String {
+        let Self { sent, frame, .. } = self;
+        let header_bytes = sent.datagram.body.len() - sent.datagram.payload_bytes;
+        let [wire, ip, payload] = [frame.bytes.len(), frame.ip_bytes, frame.payload_bytes];
+        let of_tcp = sent.segment.map_or_else(String::new, |segment| {
+            let Segment { flags, range: (sequence, _), acknowledged, window, .. } = segment;
+            format!(", {flags}, {window}, {}, {acknowledged}", sequence.cast_signed())
+        });
+        format!("[{stamp_ns}, {}, {wire}, {ip}, {header_bytes}, {payload}{of_tcp}]", sent.side)
     }
+
+    pub(crate) fn stamp_ns(&self) -> u64 {
+        self.time_ns.saturating_add_signed(self.step_ns)
+    }
+}
+
+/// Returns a text as JSON.
+fn json_text(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\"))
 }
 
 /// All flows of a scenario.
@@ -268,7 +303,7 @@ impl<'a> Answers<'a> {
     /// Adds the next frame at the tap.
     pub(crate) fn add(&mut self, captured: &Captured<'_>, facts: Facts<'a>) {
         let Captured { sent, frame, is_copy, .. } = captured;
-        let (stamp_ns, at) = (captured.stamp_ns(), (captured.time_ns, captured.step_s));
+        let (stamp_ns, at) = (captured.stamp_ns(), (captured.time_ns, captured.step_ns));
         let known = self.flows.iter().rposition(|flow| flow.sent.session == sent.session);
         let ended = known.map(|at| {
             let flow = &self.flows[at];
@@ -310,6 +345,9 @@ impl<'a> Answers<'a> {
         side.ip_bytes += frame.ip_bytes as u64;
         side.payload_bytes += frame.payload_bytes as u64;
         side.duplicates += u64::from(*is_copy);
+        if captured.has_header {
+            flow.packets.push(captured.json(stamp_ns));
+        }
         if let Some(segment) = sent.segment.filter(|_| captured.has_header) {
             flow.segment(sent.side, segment, at, *is_copy);
         }

@@ -1,8 +1,10 @@
 //! The dimensions of scenarios. Each sets one part of a plan; dimensions of different axes combine.
 
+use crate::dns::Kind;
 use crate::frame::{Framing, Tunnel};
+use crate::hello::Handshake;
 use crate::quic::Version;
-use crate::tcp::{Close, Contents, Opening, Phase};
+use crate::tcp::{Close, Contents, Cut, Message, Numbers, Opening, Phase};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Transport {
@@ -13,7 +15,7 @@ pub(crate) enum Transport {
     IcmpError,
     Multicast,
     Sctp,
-    Dns,
+    Dns(Kind),
     /// The client's handshake is in one datagram, or in two that arrive in the wrong order.
     Quic(Version, bool),
 }
@@ -40,6 +42,14 @@ pub(crate) enum Reuse {
     No,
     AfterClose,
     WithoutClose,
+    /// Behind a close, with numbers slightly above the last ones, or below the first ones.
+    Near,
+    /// Behind a close, with the same numbers.
+    Same,
+    /// Behind a refusal, with the same numbers.
+    AfterRefusal,
+    /// Behind a close, opened by the other side.
+    Turned,
 }
 
 /// What happens in a scenario.
@@ -54,8 +64,11 @@ pub(crate) struct Plan {
     pub(crate) reuse: Reuse,
     pub(crate) view: View,
     pub(crate) is_mirrored: bool,
-    /// Seconds by which the clock of the tap steps, halfway.
-    pub(crate) step_s: i64,
+    pub(crate) numbers: Numbers,
+    /// By how much the clock of the tap steps, halfway.
+    pub(crate) step_ns: i64,
+    /// The clock of the tap counts milliseconds.
+    pub(crate) is_coarse: bool,
     pub(crate) snap_bytes: Option<usize>,
     /// The file ends inside its last packet.
     pub(crate) is_cut_off: bool,
@@ -78,6 +91,7 @@ pub(crate) enum Axis {
     Phase,
     Close,
     Reuse,
+    Numbers,
     View,
     Mirror,
     Clock,
@@ -102,29 +116,56 @@ const fn new(name: &'static str, axis: Axis, apply: fn(&mut Plan)) -> Dimension 
     Dimension { name, axis, apply }
 }
 
+const fn contents(plan: &mut Plan, message: Message, cut: Cut) {
+    plan.contents = Some(Contents { message, cut });
+}
+
 /// All dimensions, in the order of the scenarios that have one alone.
-pub(crate) const DIMENSIONS: [Dimension; 57] = [
+pub(crate) const DIMENSIONS: [Dimension; 97] = [
     new("tcp", Axis::Transport, |_| {}),
     new("udp", Axis::Transport, |plan| plan.transport = Transport::Udp),
     new("icmp-echo", Axis::Transport, |plan| plan.transport = Transport::Icmp),
     new("icmp-error", Axis::Transport, |plan| plan.transport = Transport::IcmpError),
     new("multicast", Axis::Transport, |plan| plan.transport = Transport::Multicast),
     new("sctp", Axis::Transport, |plan| plan.transport = Transport::Sctp),
-    new("dns", Axis::Transport, |plan| plan.transport = Transport::Dns),
+    new("dns", Axis::Transport, |plan| plan.transport = Transport::Dns(Kind::One)),
+    new("dns-types", Axis::Transport, |plan| plan.transport = Transport::Dns(Kind::Types)),
+    new("dns-many", Axis::Transport, |plan| plan.transport = Transport::Dns(Kind::Many)),
+    new("dns-announced", Axis::Transport, |plan| plan.transport = Transport::Dns(Kind::Announcements)),
     new("quic", Axis::Transport, |plan| plan.transport = Transport::Quic(Version::One, false)),
     new("quic-2", Axis::Transport, |plan| plan.transport = Transport::Quic(Version::Two, false)),
     new("quic-split", Axis::Transport, |plan| plan.transport = Transport::Quic(Version::One, true)),
     new("open-simultaneous", Axis::Opening, |plan| plan.opening = Opening::Simultaneous),
     new("open-repeated-syn", Axis::Opening, |plan| plan.opening = Opening::Repeated),
     new("open-refused", Axis::Opening, |plan| plan.opening = Opening::Refused),
-    new("http", Axis::Contents, |plan| plan.contents = Some(Contents { is_tls: false, is_cut: false })),
-    new("http-cut", Axis::Contents, |plan| plan.contents = Some(Contents { is_tls: false, is_cut: true })),
-    new("tls", Axis::Contents, |plan| plan.contents = Some(Contents { is_tls: true, is_cut: false })),
-    new("tls-cut", Axis::Contents, |plan| plan.contents = Some(Contents { is_tls: true, is_cut: true })),
+    new("open-fast", Axis::Opening, |plan| plan.opening = Opening::Fast),
+    new("open-blind-reset", Axis::Opening, |plan| plan.opening = Opening::BlindReset),
+    new("open-scan", Axis::Opening, |plan| plan.opening = Opening::Scan),
+    new("http", Axis::Contents, |plan| contents(plan, Message::Http, Cut::No)),
+    new("http-cut", Axis::Contents, |plan| contents(plan, Message::Http, Cut::Small)),
+    new("http-shuffled", Axis::Contents, |plan| contents(plan, Message::Http, Cut::Shuffled)),
+    new("http-long", Axis::Contents, |plan| contents(plan, Message::HttpLong, Cut::No)),
+    new("tls", Axis::Contents, |plan| contents(plan, Message::Tls(Handshake::Plain), Cut::No)),
+    new("tls-cut", Axis::Contents, |plan| contents(plan, Message::Tls(Handshake::Plain), Cut::Small)),
+    new("tls-shuffled", Axis::Contents, |plan| {
+        contents(plan, Message::Tls(Handshake::Records), Cut::Shuffled);
+    }),
+    new("tls-records", Axis::Contents, |plan| contents(plan, Message::Tls(Handshake::Records), Cut::No)),
+    new("tls-retry", Axis::Contents, |plan| contents(plan, Message::Tls(Handshake::Retry), Cut::No)),
+    new("tls-long", Axis::Contents, |plan| contents(plan, Message::Tls(Handshake::Long), Cut::No)),
+    new("tls-refused", Axis::Contents, |plan| contents(plan, Message::Tls(Handshake::Refused), Cut::No)),
+    new("ssh", Axis::Contents, |plan| contents(plan, Message::Ssh, Cut::No)),
+    new("ssh-cut", Axis::Contents, |plan| contents(plan, Message::Ssh, Cut::Small)),
+    new("dns-tcp", Axis::Contents, |plan| contents(plan, Message::Dns, Cut::No)),
+    new("dns-tcp-cut", Axis::Contents, |plan| contents(plan, Message::Dns, Cut::Small)),
+    new("lookalike", Axis::Contents, |plan| contents(plan, Message::Lookalike, Cut::No)),
+    new("lookalike-cut", Axis::Contents, |plan| contents(plan, Message::Lookalike, Cut::Small)),
     new("keep-alive", Axis::Phase, |plan| plan.phase = Some(Phase::KeepAlive)),
     new("zero-window", Axis::Phase, |plan| plan.phase = Some(Phase::ZeroWindow)),
     new("lost-before-tap", Axis::Phase, |plan| plan.phase = Some(Phase::LostBeforeTap)),
     new("lost-after-tap", Axis::Phase, |plan| plan.phase = Some(Phase::LostAfterTap)),
+    new("lost-fast", Axis::Phase, |plan| plan.phase = Some(Phase::LostFast)),
+    new("spurious", Axis::Phase, |plan| plan.phase = Some(Phase::Spurious)),
     new("reordered", Axis::Phase, |plan| plan.phase = Some(Phase::Reordered)),
     new("jumbo", Axis::Phase, |plan| plan.phase = Some(Phase::Jumbo)),
     new("offloaded", Axis::Phase, |plan| plan.phase = Some(Phase::Offloaded)),
@@ -134,19 +175,43 @@ pub(crate) const DIMENSIONS: [Dimension; 57] = [
         plan.phase = Some(Phase::Talk);
         plan.active_s = Some(30);
     }),
+    new("active-timeout-both", Axis::Phase, |plan| {
+        plan.phase = Some(Phase::Dialogue);
+        plan.active_s = Some(30);
+    }),
+    new("ack-unsent", Axis::Phase, |plan| plan.phase = Some(Phase::AckUnsent)),
+    new("bad-offset", Axis::Phase, |plan| plan.phase = Some(Phase::BadOffset)),
+    new("flags", Axis::Phase, |plan| plan.phase = Some(Phase::Flags)),
     new("close-reset", Axis::Close, |plan| plan.close = Close::Reset),
     new("close-reset-after-fins", Axis::Close, |plan| plan.close = Close::ResetAfterFins),
     new("close-never", Axis::Close, |plan| plan.close = Close::Never),
+    new("close-fins-again", Axis::Close, |plan| plan.close = Close::FinsAgain),
+    new("close-half", Axis::Close, |plan| plan.close = Close::Half),
+    new("close-crossed", Axis::Close, |plan| plan.close = Close::Crossed),
+    new("close-reset-of-fin", Axis::Close, |plan| plan.close = Close::ResetOfFin),
+    new("close-reset-outside", Axis::Close, |plan| plan.close = Close::ResetOutside),
+    new("close-reset-at-edge", Axis::Close, |plan| plan.close = Close::ResetAtEdge),
+    new("close-reset-in-flight", Axis::Close, |plan| plan.close = Close::ResetInFlight),
     new("reuse-after-close", Axis::Reuse, |plan| plan.reuse = Reuse::AfterClose),
     new("reuse-without-close", Axis::Reuse, |plan| plan.reuse = Reuse::WithoutClose),
+    new("reuse-near", Axis::Reuse, |plan| plan.reuse = Reuse::Near),
+    new("reuse-same", Axis::Reuse, |plan| plan.reuse = Reuse::Same),
+    new("reuse-turned", Axis::Reuse, |plan| plan.reuse = Reuse::Turned),
+    new("reuse-after-refusal", Axis::Reuse, |plan| {
+        (plan.opening, plan.reuse) = (Opening::Refused, Reuse::AfterRefusal);
+    }),
+    new("numbers-wrap", Axis::Numbers, |plan| plan.numbers = Numbers::Before(0)),
+    new("numbers-half", Axis::Numbers, |plan| plan.numbers = Numbers::Before(1 << 31)),
     new("tap-without-first", Axis::View, |plan| plan.view = View::WithoutFirst),
     new("tap-mid-stream", Axis::View, |plan| plan.view = View::MidStream),
     new("tap-without-client", Axis::View, |plan| plan.view = View::Without(0)),
     new("tap-without-server", Axis::View, |plan| plan.view = View::Without(1)),
     new("tap-losses", Axis::View, |plan| plan.view = View::Losses),
     new("mirrored-twice", Axis::Mirror, |plan| plan.is_mirrored = true),
-    new("clock-forward", Axis::Clock, |plan| plan.step_s = 20),
-    new("clock-backward", Axis::Clock, |plan| plan.step_s = -5),
+    new("clock-forward", Axis::Clock, |plan| plan.step_ns = 20_000_000_000),
+    new("clock-backward", Axis::Clock, |plan| plan.step_ns = -5_000_000_000),
+    new("clock-nudge", Axis::Clock, |plan| plan.step_ns = -300_000),
+    new("clock-coarse", Axis::Clock, |plan| plan.is_coarse = true),
     new("snap-length", Axis::Length, |plan| plan.snap_bytes = Some(128)),
     new("fragments", Axis::Length, |plan| plan.framing.is_fragmented = true),
     new("padding", Axis::Padding, |plan| plan.framing.is_padded = true),
@@ -179,21 +244,37 @@ impl Dimension {
     }
 
     fn excludes(&self, other: &Self) -> bool {
-        use Axis::{Clock, Close, Contents, Length, Opening, Phase, Reuse, Tunnel, View, Vlan};
-        let is_of_tcp = matches!(other.axis, Opening | Contents | Phase | Close | Reuse);
+        use Axis::{
+            Clock, Close, Contents, File, Length, Numbers, Opening, Phase, Reuse, Tunnel, View, Vlan,
+        };
+        let is_of_tcp = matches!(other.axis, Opening | Contents | Phase | Close | Reuse | Numbers);
         match self.name {
-            "open-refused" => matches!(other.axis, Contents | Phase | Close | Reuse | View),
+            "open-refused" | "open-scan" => matches!(other.axis, Contents | Phase | Close | Reuse | View),
+            "reuse-after-refusal" => matches!(other.axis, Opening | Contents | Phase | Close | View),
             // Without one of its SYNs, no end is the one that opens.
             "open-simultaneous" => other.axis == View,
+            "close-reset-at-edge" if other.name == "pause-beyond-timeout" => true,
+            // Without its SYNs, a window is not known, and numbers near those of another connection
+            // do not tell the two apart.
+            "open-blind-reset"
+            | "close-reset-outside"
+            | "close-reset-at-edge"
+            | "close-reset-in-flight"
+            | "reuse-near"
+            | "reuse-same" => other.axis == View || self.axis == Reuse && other.name == "close-never",
             // A connection that was not closed, and one whose ports are reused without a close.
             "reuse-without-close" => other.axis == Close,
-            "reuse-after-close" => other.name == "close-never",
+            "reuse-after-close" | "reuse-turned" => other.name == "close-never",
             // What is left of one datagram says nothing.
             "icmp-error" | "multicast" => is_of_tcp || other.axis == View,
             "udp" | "icmp-echo" | "sctp" => is_of_tcp,
             // What a meter can read of a message that was captured in part depends on the meter.
-            "dns" | "quic" | "quic-2" | "quic-split" => {
-                is_of_tcp || matches!(other.axis, View) || other.name == "snap-length"
+            "dns" | "dns-types" | "dns-many" | "dns-announced" | "quic" | "quic-2" | "quic-split" => {
+                is_of_tcp || matches!(other.axis, View | File) || other.name == "snap-length"
+            }
+            "dns-tcp" | "dns-tcp-cut" => {
+                matches!(other.axis, View | Phase)
+                    || matches!(other.name, "snap-length" | "close-half" | "close-reset-in-flight")
             }
             _ if self.axis == Contents => other.axis == View || other.name == "snap-length",
             // A segment of more than 64 KiB fits no packet but a host's own.
@@ -201,7 +282,18 @@ impl Dimension {
             // Fragments inside, and the tags of which packet a record tells, depend on the meter.
             _ if self.axis == Tunnel => matches!(other.axis, Length | Vlan),
             // Whether a step and a pause exceed the timeout depends on the clock of the meter.
-            "pause-below-timeout" | "pause-beyond-timeout" | "active-timeout" => other.axis == Clock,
+            "pause-below-timeout" | "pause-beyond-timeout" | "active-timeout" | "active-timeout-both" => {
+                other.axis == Clock
+            }
+            // Whether a segment came late or was sent again is a matter of less than a millisecond.
+            _ if self.axis == Clock => {
+                matches!(
+                    other.name,
+                    "reordered" | "lost-fast" | "spurious" | "http-shuffled" | "tls-shuffled"
+                )
+            }
+            // Without the acknowledgements, a segment may be late.
+            "lost-fast" => other.axis == View,
             _ => false,
         }
     }

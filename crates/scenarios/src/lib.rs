@@ -8,7 +8,9 @@ mod answers;
 mod capture;
 mod contents;
 mod dimension;
+mod dns;
 mod frame;
+mod hello;
 mod quic;
 mod random;
 mod scenario;
@@ -53,21 +55,21 @@ mod tests {
             }
         }
         assert_eq!(
-            digest, 4_921_594_781_572_071_265,
+            digest, 18_377_763_478_712_374_365,
             "another machine, or another generator: its seeds mean other bytes"
         );
     }
 
     #[test]
     fn every_dimension_occurs_alone_and_in_pairs() {
-        let scenarios: Vec<_> = (0..1000).map(|index| Scenario::new(3, index, 2)).collect();
+        let scenarios: Vec<_> = (0..3000).map(|index| Scenario::new(3, index, 2)).collect();
         for dimension in dimension::DIMENSIONS {
             let with = |count: usize| {
                 let has = |scenario: &&Scenario| scenario.dimensions().contains(&dimension.name);
                 scenarios.iter().filter(|scenario| scenario.dimensions().len() == count).filter(has).count()
             };
             assert_eq!(with(1), 1, "{}", dimension.name);
-            assert!(with(2) > 5, "{}: {}", dimension.name, with(2));
+            assert!(with(2) > 3, "{}: {}", dimension.name, with(2));
         }
     }
 
@@ -76,12 +78,9 @@ mod tests {
         for index in 0..500 {
             let scenario = Scenario::new(5, index, 2);
             let is_ordered = scenario.packets().is_sorted_by_key(|packet| packet.stamp_ns);
-            assert_eq!(
-                is_ordered,
-                !scenario.dimensions().contains(&"clock-backward"),
-                "{}",
-                scenario.name()
-            );
+            let has = |name| scenario.dimensions().contains(&name);
+            // A nudge is shorter than some pauses between packets.
+            assert!(is_ordered != has("clock-backward") || has("clock-nudge"), "{}", scenario.name());
         }
     }
 }

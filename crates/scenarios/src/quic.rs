@@ -74,31 +74,43 @@ fn integer(value: usize) -> [u8; 2] {
     (value as u16 | 0x4000).to_be_bytes()
 }
 
+/// What differs between Initial packets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape<'a> {
+    pub(crate) is_server: bool,
+    pub(crate) token: &'a [u8],
+    pub(crate) number_bytes: usize,
+}
+
 /// Returns a datagram with one Initial packet. The keys follow from the ID that the client chose
 /// for the server; `ids` are destination and source.
 pub(crate) fn initial(
     version: Version,
     keyed_by: &[u8],
-    is_server: bool,
     ids: [&[u8]; 2],
-    number: u16,
+    number: u32,
     frames: &[u8],
+    Shape { is_server, token, number_bytes }: Shape<'_>,
 ) -> Vec<u8> {
     let (key, mut nonce, header_key) =
         version.keys(keyed_by, if is_server { "server in" } else { "client in" });
-    let mut packet = vec![0xC1 | version.initial_type() << 4];
+    let mut packet = vec![0xC0 | version.initial_type() << 4 | (number_bytes as u8 - 1)];
     packet.extend(version.number().to_be_bytes());
     for id in ids {
         packet.push(id.len() as u8);
         packet.extend(id);
     }
-    // No token. The length counts the packet number, the frames and the tag.
-    packet.push(0);
+    // The length of the token has one byte or two. The length counts the packet number, the frames
+    // and the tag.
+    match token.len() {
+        bytes @ 0..64 => packet.push(bytes as u8),
+        bytes => packet.extend(integer(bytes)),
+    }
+    packet.extend(token);
     let number_at = packet.len() + 2;
-    let padded = DATAGRAM_BYTES.saturating_sub(number_at + 2 + TAG_BYTES).max(frames.len());
-    packet.extend(integer(2 + padded + TAG_BYTES));
-    packet.extend(number.to_be_bytes());
-    nonce[10] ^= (number >> 8) as u8;
+    let padded = DATAGRAM_BYTES.saturating_sub(number_at + number_bytes + TAG_BYTES).max(frames.len());
+    packet.extend(integer(number_bytes + padded + TAG_BYTES));
+    packet.extend(&number.to_be_bytes()[4 - number_bytes..]);
     nonce[11] ^= number as u8;
     let mut body = frames.to_vec();
     body.resize(padded, 0);
@@ -113,8 +125,9 @@ pub(crate) fn initial(
     let block: &mut aes::Block = (&mut mask).into();
     Aes128::new(&header_key.into()).encrypt_block(block);
     packet[0] ^= mask[0] & 0x0F;
-    packet[number_at] ^= mask[1];
-    packet[number_at + 1] ^= mask[2];
+    for (byte, mask) in packet[number_at..number_at + number_bytes].iter_mut().zip(&mask[1..]) {
+        *byte ^= mask;
+    }
     packet
 }
 

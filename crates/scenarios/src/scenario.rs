@@ -8,7 +8,7 @@ use crate::dimension::{DIMENSIONS, Dimension, Plan, Reuse, Transport, View};
 use crate::frame::{Framing, SCTP, TCP, UDP};
 use crate::random::Random;
 use crate::script::{CLIENT, MILLISECOND, SECOND, SERVER, Sent, Session, icmp};
-use crate::tcp::{Close, Connection, Opening};
+use crate::tcp::{Close, Connection, Message, Numbers, Opening, Phase};
 
 const SNAP_BYTES: usize = 262_144;
 /// 14 November 2023.
@@ -78,7 +78,6 @@ impl Scenario {
                 vlans: framing(&plan, session.number).vlans,
                 icmp: session.icmp,
                 contents: &session.facts,
-                initiator: session.sent[0].side,
             };
             answers.add(captured, facts);
         }
@@ -227,9 +226,9 @@ fn sessions(plan: &Plan, is_v6: bool, random: &mut Random) -> Vec<Session> {
             first.protocol = icmp(is_v6);
             first.echo(rounds);
         }
-        Transport::Dns => {
+        Transport::Dns(kind) => {
             first.protocol = UDP;
-            first.dns();
+            first.dns(kind);
         }
         Transport::Quic(version, is_split) => {
             first.protocol = UDP;
@@ -262,8 +261,8 @@ fn sessions(plan: &Plan, is_v6: bool, random: &mut Random) -> Vec<Session> {
     if plan.has_twin {
         (second.addresses, second.ports) = (first.addresses, first.ports);
     }
-    let mut connection = Connection::new(&mut second);
-    connection.open(Opening::Plain);
+    let mut connection = Connection::new(&mut second, CLIENT, Numbers::Anywhere);
+    connection.open(Opening::Plain, &[]);
     connection.transfer(CLIENT, 1);
     connection.transfer(SERVER, 3);
     connection.close(Close::Fins, CLIENT);
@@ -273,27 +272,55 @@ fn sessions(plan: &Plan, is_v6: bool, random: &mut Random) -> Vec<Session> {
 /// Runs the connection of a plan, and the one on the same ports if it has one.
 fn tcp(plan: &Plan, session: &mut Session) {
     let [side, closer] = [0; 2].map(|_| session.random.within(0, 1) as usize);
-    let mut connection = Connection::new(session);
-    if connection.open(plan.opening) {
-        if let Some(contents) = plan.contents {
-            connection.exchange(contents);
+    if plan.contents.is_some_and(|contents| contents.message == Message::Dns) {
+        session.ports[SERVER] = 53;
+    }
+    if plan.phase == Some(Phase::LostFast) {
+        // Both ends are near, so that the segment follows the acknowledgements at once.
+        session.delays_ns = session.delays_ns.map(|delay_ns| delay_ns.min(8 * MILLISECOND));
+    }
+    let exchange = plan.contents.map(|contents| (contents.exchange(&mut session.random), contents.cut));
+    let mut connection = Connection::new(session, CLIENT, plan.numbers);
+    let first = exchange.as_ref().map_or(&[][..], |(exchange, _)| &exchange.request);
+    if let Some(early) = connection.open(plan.opening, first) {
+        if let Some((exchange, cut)) = &exchange {
+            connection.exchange(&exchange.request[early..], &exchange.response, *cut);
         }
-        connection.transfer(CLIENT, 1);
-        connection.transfer(SERVER, 2);
-        if let Some(phase) = plan.phase {
-            connection.phase(phase, side);
+        // Other data behind messages of DNS would be another message.
+        if plan.contents.is_none_or(|contents| contents.message != Message::Dns) {
+            connection.transfer(CLIENT, 1);
+            connection.transfer(SERVER, 2);
+            if let Some(phase) = plan.phase {
+                connection.phase(phase, side);
+            }
+            connection.transfer(CLIENT, 1);
         }
-        connection.transfer(CLIENT, 1);
         connection.close(if plan.reuse == Reuse::WithoutClose { Close::Never } else { plan.close }, closer);
     }
-    if plan.reuse != Reuse::No {
+    let (initial, next) = (connection.initial, connection.next);
+    session.facts = exchange.map_or(Vec::new(), |(exchange, _)| exchange.facts);
+    let refusals = if plan.reuse == Reuse::AfterRefusal { session.random.within(0, 1) } else { 0 };
+    for nth in 0..if plan.reuse == Reuse::No { 0 } else { 1 + refusals } {
         session.wait(2 * SECOND);
         session.connection += 1;
-        let mut connection = Connection::new(session);
-        connection.open(Opening::Plain);
-        connection.transfer(CLIENT, 1);
-        connection.transfer(SERVER, 1);
-        connection.close(Close::Fins, CLIENT);
+        let opener = if plan.reuse == Reuse::Turned { SERVER } else { CLIENT };
+        let ahead = session.random.within(1, 60_000) as u32;
+        let mut connection = Connection::new(session, opener, plan.numbers);
+        match plan.reuse {
+            Reuse::Near if ahead.is_multiple_of(2) => {
+                connection.initial =
+                    [0, 1].map(|side| initial[side].wrapping_add(next[side] as u32 + ahead));
+            }
+            Reuse::Near => connection.initial = initial.map(|number| number.wrapping_sub(ahead)),
+            Reuse::Same | Reuse::AfterRefusal => connection.initial = initial,
+            _ => {}
+        }
+        let opening = if nth < refusals { Opening::Refused } else { Opening::Plain };
+        if connection.open(opening, &[]).is_some() {
+            connection.transfer(CLIENT, 1);
+            connection.transfer(SERVER, 1);
+            connection.close(Close::Fins, CLIENT);
+        }
     }
 }
 
@@ -325,16 +352,19 @@ fn frames<'a>(sent: &[&'a Sent], plan: &Plan) -> Vec<Captured<'a>> {
     for &sent in sent {
         let frames = framing(plan, sent.session).frames(sent.side, &sent.datagram);
         for (at, frame) in frames.into_iter().enumerate() {
-            let time_ns = sent.time_ns + at as u64 * FRAGMENT_NS;
-            let one = Captured { sent, frame, time_ns, step_s: 0, has_header: at == 0, is_copy: false };
+            let tick_ns = if plan.is_coarse { MILLISECOND } else { 1 };
+            let cut = |time_ns: u64| time_ns / tick_ns * tick_ns;
+            let real_ns = sent.time_ns + at as u64 * FRAGMENT_NS;
+            let (time_ns, has_header) = (cut(real_ns), at == 0);
+            let one = Captured { sent, frame, time_ns, step_ns: 0, has_header, is_copy: false };
             if plan.is_mirrored {
-                captured.push(Captured { time_ns: time_ns + COPY_NS, is_copy: true, ..one.clone() });
+                captured.push(Captured { time_ns: cut(real_ns + COPY_NS), is_copy: true, ..one.clone() });
             }
             captured.push(one);
         }
     }
     captured.sort_by_key(|captured| captured.time_ns);
     let half = captured.len() / 2;
-    captured[half..].iter_mut().for_each(|captured| captured.step_s = plan.step_s);
+    captured[half..].iter_mut().for_each(|captured| captured.step_ns = plan.step_ns);
     captured
 }

@@ -9,7 +9,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::contents;
+use crate::dns;
 use crate::frame::{Datagram, ICMP, ICMPV6, SCTP, TCP, UDP, seal};
+use crate::hello;
 use crate::quic::{self, Version};
 use crate::random::Random;
 
@@ -27,6 +29,11 @@ pub(crate) enum Role {
     Again,
     KeepAlive,
     WindowProbe,
+    /// It is not what its connection sends next: an RST outside of the window, an acknowledgement
+    /// of what was never sent.
+    Stray,
+    /// Its header claims to be longer than its packet.
+    Malformed,
 }
 
 /// The facts of a TCP segment that the answers need.
@@ -35,6 +42,8 @@ pub(crate) struct Segment {
     pub(crate) flags: u8,
     /// Sequence numbers relative to the initial one, before the end.
     pub(crate) range: (u64, u64),
+    /// The acknowledgement, relative to the initial number of the other side.
+    pub(crate) acknowledged: u64,
     pub(crate) role: Role,
     pub(crate) window: u16,
 }
@@ -47,6 +56,8 @@ pub(crate) struct Sent {
     pub(crate) session: usize,
     pub(crate) connection: usize,
     pub(crate) side: usize,
+    /// The side that opens the connection.
+    pub(crate) opener: usize,
     pub(crate) datagram: Datagram,
     pub(crate) segment: Option<Segment>,
 }
@@ -56,17 +67,19 @@ pub(crate) struct Sent {
 pub(crate) struct Session {
     pub(crate) number: usize,
     pub(crate) connection: usize,
+    /// The side that opens the connection, or sends first.
+    pub(crate) opener: Option<usize>,
     pub(crate) addresses: [IpAddr; 2],
     pub(crate) ports: [u16; 2],
     pub(crate) protocol: u8,
-    /// Type of the request and identifier, for ICMP.
-    pub(crate) icmp: Option<(u8, u16)>,
+    /// The identifier of messages of ICMP.
+    pub(crate) icmp: Option<u16>,
     /// What the first flow has as contents.
     pub(crate) facts: contents::Facts,
     pub(crate) random: Random,
     pub(crate) clock_ns: u64,
     pub(crate) sent: Vec<Sent>,
-    delays_ns: [u64; 2],
+    pub(crate) delays_ns: [u64; 2],
     last_side: Option<usize>,
     ids: u32,
 }
@@ -90,6 +103,7 @@ impl Session {
         Self {
             number,
             connection: 0,
+            opener: None,
             addresses,
             ports,
             protocol,
@@ -120,7 +134,8 @@ impl Session {
         self.last_side = Some(side);
         let datagram = self.datagram(side, header, payload);
         let (time_ns, session, connection) = (self.clock_ns, self.number, self.connection);
-        self.sent.push(Sent { time_ns, session, connection, side, datagram, segment });
+        let opener = *self.opener.get_or_insert(side);
+        self.sent.push(Sent { time_ns, session, connection, side, opener, datagram, segment });
     }
 
     /// Sends what is lost before the tap.
@@ -153,19 +168,23 @@ impl Session {
         self.random.bytes(count)
     }
 
-    /// Sends a question of DNS and its answer.
-    pub(crate) fn dns(&mut self) {
-        self.ports[SERVER] = 53;
-        let exchange = contents::dns(&mut self.random);
-        self.datagram_of_udp(CLIENT, &exchange.request);
-        self.datagram_of_udp(SERVER, &exchange.response);
-        self.facts = exchange.facts;
+    /// Sends messages of DNS.
+    pub(crate) fn dns(&mut self, kind: dns::Kind) {
+        self.ports[SERVER] = self.random.pick(&[53, 5355]);
+        if kind == dns::Kind::Announcements {
+            self.ports = [5353; 2];
+        }
+        let (messages, facts) = dns::messages(&mut self.random, kind);
+        for (side, message) in &messages {
+            self.datagram_of_udp(*side, message);
+        }
+        self.facts = facts;
     }
 
     /// Opens a connection of QUIC, and sends protected data.
     pub(crate) fn quic(&mut self, version: Version, is_split: bool, rounds: u64) {
         self.ports[SERVER] = 443;
-        let (hello, facts) = contents::quic(&mut self.random);
+        let (hello, facts) = hello::quic(&mut self.random);
         let [chosen, client, server] = [8, 0, 8].map(|count| self.random.bytes(count));
         let half = self.random.within(1, hello.len() as u64 - 1) as usize;
         let frames = if is_split {
@@ -173,13 +192,27 @@ impl Session {
         } else {
             vec![quic::crypto(0, &hello)]
         };
+        let token_bytes = self.random.pick(&[0, 0, 5, 80]);
+        let token = self.random.bytes(token_bytes);
         for (number, frames) in (0..).zip(&frames) {
-            let datagram = quic::initial(version, &chosen, false, [&chosen, &client], number, frames);
+            // Padding, a ping, or an acknowledgement with one range and the counts of ECN.
+            let before: &[u8] = self.random.pick(&[
+                &[],
+                &[0, 0, 0],
+                &[1],
+                &[3, 9, 0x40, 7, 1, 2, 1, 1, 4, 5, 6, 0],
+                &[2, 3, 0, 0, 1],
+            ]);
+            let frames = [before, frames].concat();
+            let number_bytes = self.random.within(1, 4) as usize;
+            let shape = quic::Shape { is_server: false, token: &token, number_bytes };
+            let datagram = quic::initial(version, &chosen, [&chosen, &client], number, &frames, shape);
             self.datagram_of_udp(CLIENT, &datagram);
         }
         // An acknowledgement of all packets, without delay.
         let ack = [2, frames.len() as u8 - 1, 0, 0, frames.len() as u8 - 1];
-        let answer = quic::initial(version, &chosen, true, [&client, &server], 0, &ack);
+        let shape = quic::Shape { is_server: true, token: &[], number_bytes: 2 };
+        let answer = quic::initial(version, &chosen, [&client, &server], 0, &ack, shape);
         self.datagram_of_udp(SERVER, &answer);
         for _ in 0..rounds {
             for (side, id) in [(CLIENT, &server), (SERVER, &client)] {
@@ -187,7 +220,7 @@ impl Session {
                 self.datagram_of_udp(side, &payload);
             }
         }
-        self.facts = [vec![("quic_version", version.name().to_owned())], facts].concat();
+        self.facts = [vec![("quic_version", contents::some(version.name()))], facts].concat();
     }
 
     /// Sends a UDP datagram with random contents.
@@ -208,7 +241,7 @@ impl Session {
         let types = if self.protocol == ICMPV6 { [128, 129] } else { [8, 0] };
         let identifier = self.random.next() as u16;
         self.ports = [0, 0];
-        self.icmp = Some((types[0], identifier));
+        self.icmp = Some(identifier);
         for number in 0..rounds as u16 {
             let payload = self.payload(1400);
             for (side, kind) in types.into_iter().enumerate() {
@@ -222,7 +255,7 @@ impl Session {
     pub(crate) fn unreachable(&mut self, side: usize, about: &[u8]) {
         let kind = if self.protocol == ICMPV6 { [1, 4] } else { [3, 3] };
         self.ports = [0, 0];
-        self.icmp = Some((kind[0], 0));
+        self.icmp = Some(0);
         self.send(side, &[kind[0], kind[1], 0, 0, 0, 0, 0, 0], about, None);
     }
 
