@@ -6,6 +6,8 @@ mod accounting;
 mod firewall;
 mod layouts;
 mod matrix;
+#[path = "../memory/mod.rs"]
+mod memory;
 mod merge;
 mod support;
 mod traffic;

@@ -1,26 +1,14 @@
 //! Generated packets in memory, and runs of the engine over them.
 
-use std::sync::Arc;
-
 use flowloom_engine::record::Value;
-
 use flowloom_engine::{App, Control, Cores, EngineConfig, FlowState, IdleTimeout, Layout, RunReport, run};
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_flow_table::{DHash, DHashConfig, Timeouts};
-use flowloom_packet::{
-    BATCH_PACKETS, Block, DecodeOptions, Fill, InterfaceName, LinkType, PacketBatch, PacketSource,
-    PacketView, RawPacket, SharedBlock, SourceError, decode,
-};
+use flowloom_packet::{DecodeOptions, PacketView, decode};
 use flowloom_scheduler::{DirectHash, WorkerCount};
 use flowloom_traffic::synth::{Generate, Mix, MixConfig};
 
-/// Packets in one block.
-#[derive(Clone)]
-pub(crate) struct Memory {
-    block: SharedBlock,
-    packets: Vec<RawPacket>,
-    at: usize,
-}
+pub(crate) use crate::memory::Memory;
 
 impl Memory {
     pub(crate) fn new(config: MixConfig) -> Self {
@@ -28,38 +16,11 @@ impl Memory {
     }
 
     pub(crate) fn of_generator(generator: &mut dyn Generate) -> Self {
-        Self::of_frames(std::iter::from_fn(|| {
+        let frames = std::iter::from_fn(|| {
             let mut frame = Vec::new();
             generator.next_into(&mut frame).map(|meta| (meta.time_ns, frame))
-        }))
-    }
-
-    /// Returns Ethernet frames with their times.
-    pub(crate) fn of_frames(frames: impl Iterator<Item = (u64, Vec<u8>)>) -> Self {
-        let (mut bytes, mut packets) = (Vec::new(), Vec::new());
-        for (time_ns, frame) in frames {
-            let length = u32::try_from(frame.len()).unwrap();
-            packets.push(RawPacket {
-                position: bytes.len() as u64,
-                captured_bytes: length,
-                wire_bytes: length,
-                time_ns,
-                link: LinkType::ETHERNET,
-                interface: InterfaceName::UNKNOWN,
-            });
-            bytes.extend_from_slice(&frame);
-        }
-        Self { block: Arc::new(Block::Owned(bytes)), packets, at: 0 }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.packets.len()
-    }
-
-    /// Returns the packets from one number on up to another.
-    pub(crate) fn between(&self, begin: usize, end: usize) -> Self {
-        let packets = self.packets[..end.max(begin)].to_vec();
-        Self { block: Arc::clone(&self.block), packets, at: begin }
+        });
+        Self::of_frames(frames, usize::MAX)
     }
 
     /// Calls `each` with every packet that has a key, in order.
@@ -70,21 +31,6 @@ impl Memory {
                 each(&PacketView::new(bytes, headers, raw.time_ns, raw.wire_bytes));
             }
         }
-    }
-}
-
-impl PacketSource for Memory {
-    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
-        batch.packets.clear();
-        let rest = &self.packets[self.at..];
-        if rest.is_empty() {
-            return Ok(Fill::End);
-        }
-        batch.packets.extend(rest.iter().take(BATCH_PACKETS));
-        batch.block = Some(Arc::clone(&self.block));
-        batch.block_number = 1;
-        self.at += batch.packets.len();
-        Ok(Fill::Packets)
     }
 }
 

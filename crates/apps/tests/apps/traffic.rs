@@ -90,5 +90,5 @@ pub(crate) fn memory(packets: &[Sent]) -> Memory {
         now_ms += packet.gap_ms;
         ((now_ms - packet.back_ms) * 1_000_000, packet.frame())
     });
-    Memory::of_frames(frames)
+    Memory::of_frames(frames, usize::MAX)
 }
