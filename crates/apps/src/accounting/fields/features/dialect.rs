@@ -59,7 +59,7 @@ const FIRST_OF_NFSTREAM: &str = "ip_version";
 ///
 /// let schema = Schema::new([AccountingRecord::COLUMNS, &all_columns()].concat());
 /// let columns = dialect("cicflowmeter", &schema).unwrap();
-/// assert_eq!((columns.len(), columns[0].column.name), (82, "src_ip"));
+/// assert_eq!((columns.len(), columns[0].column.name), (83, "src_ip"));
 /// ```
 #[must_use]
 pub fn dialect(name: &str, schema: &Schema) -> Option<Vec<SchemaColumn>> {

@@ -3,15 +3,17 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use flowloom_flow_key::Direction;
-use flowloom_record::{Column, Group, Kind, Value};
+use flowloom_record::{Column, Group, Kind, Value, Word};
 
 use super::{Both, DirectionFeatures};
 use crate::accounting::fields::moments::Moments;
 
+const NEED_LABEL: Word = Word::new("NeedManualLabel", 0);
+
 /// A table of columns: name, kind, description.
 macro_rules! columns {
-    ($($name:literal $kind:ident $description:literal)*) => {
-        &[$(Column::new($name, Kind::$kind, $description).in_group(Group::Features),)*]
+    ($($name:literal $kind:ident $(($words:expr))? $description:literal)*) => {
+        &[$(Column::new($name, Kind::$kind $(($words))?, $description).in_group(Group::Features),)*]
     };
 }
 
@@ -93,6 +95,7 @@ pub(super) const COLUMNS: &[Column] = columns! {
     "subflow_bwd_pkts" Real "Packets from the destination by subflow, which a gap above 1 s ends."
     "subflow_fwd_byts" Real "Bytes from the source by subflow, which a gap above 1 s ends."
     "subflow_bwd_byts" Real "Bytes from the destination by subflow, which a gap above 1 s ends."
+    "Label" Word(&[NEED_LABEL]) "`NeedManualLabel` in every record, as the original `CICFlowMeter` writes it."
     "ip_version" Number "`NFStream`: 4 or 6."
     "vlan_id" Number "The outer VLAN id of the first packet; 0 without one."
     "bidirectional_first_seen_ms" Number "The earliest stamp of the flow, in milliseconds since 1970; 0 without one."
@@ -250,6 +253,7 @@ impl Both {
         for sum in packets.into_iter().chain(bytes) {
             out.push(Value::real(ratio(real(sum), real(self.subflows))));
         }
+        out.push(Value::Word(NEED_LABEL.name));
     }
 
     fn nfstream(
