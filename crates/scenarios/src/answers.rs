@@ -30,6 +30,8 @@ struct DirectionAnswers {
     keep_alives: u64,
     zero_windows: u64,
     zero_window_probes: u64,
+    /// The stacks of VLAN ids, in the order of their first frames.
+    vlans: Vec<&'static [u16]>,
     /// The ranges of sequence numbers that have passed the tap.
     ranges: Vec<(u64, u64)>,
 }
@@ -210,7 +212,7 @@ impl<'a> Flow<'a> {
         for (at, side) in self.sides.iter().enumerate() {
             let (address, port) = &ends[at];
             write!(out, ",\n      \"{}\": {{ \"address\": \"{address}\", \"port\": {port}", sides[at])?;
-            write!(out, ", \"vlans\": {:?}", self.facts.vlans[at])?;
+            write!(out, ", \"vlans\": {:?}, \"vlan_stacks\": {:?}", self.facts.vlans[at], side.vlans)?;
             let [start, end] = side.times_ns.map_or([None; 2], |(start, end)| [Some(start), Some(end)]);
             for (name, time) in [("start_ns", start), ("end_ns", end)] {
                 let time = time.map_or_else(|| String::from("null"), |time: u64| time.to_string());
@@ -345,6 +347,9 @@ impl<'a> Answers<'a> {
         side.ip_bytes += frame.ip_bytes as u64;
         side.payload_bytes += frame.payload_bytes as u64;
         side.duplicates += u64::from(*is_copy);
+        if !side.vlans.contains(&frame.vlans) {
+            side.vlans.push(frame.vlans);
+        }
         if captured.has_header {
             flow.packets.push(captured.json(stamp_ns));
         }

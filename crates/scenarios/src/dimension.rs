@@ -29,6 +29,8 @@ pub(crate) enum View {
     WithoutFirst,
     /// Its first packets, up to some data.
     MidStream,
+    /// A segment with data, which the other side acknowledges.
+    Gap,
     /// All packets of this side.
     Without(usize),
     /// One packet in eight, of all sessions.
@@ -64,6 +66,8 @@ pub(crate) struct Plan {
     pub(crate) reuse: Reuse,
     pub(crate) view: View,
     pub(crate) is_mirrored: bool,
+    /// Both ports are those of servers.
+    pub(crate) has_known_ports: bool,
     pub(crate) numbers: Numbers,
     /// By how much the clock of the tap steps, halfway.
     pub(crate) step_ns: i64,
@@ -79,6 +83,8 @@ pub(crate) struct Plan {
     pub(crate) active_s: Option<u64>,
     /// The version of IP; drawn if `None`.
     pub(crate) is_v6: Option<bool>,
+    /// The frames of the client have other VLAN ids in turn.
+    pub(crate) has_many_vlans: bool,
     /// A second session has the same addresses and ports in another VLAN.
     pub(crate) has_twin: bool,
 }
@@ -91,6 +97,7 @@ pub(crate) enum Axis {
     Phase,
     Close,
     Reuse,
+    Ports,
     Numbers,
     View,
     Mirror,
@@ -121,7 +128,7 @@ const fn contents(plan: &mut Plan, message: Message, cut: Cut) {
 }
 
 /// All dimensions, in the order of the scenarios that have one alone.
-pub(crate) const DIMENSIONS: [Dimension; 97] = [
+pub(crate) const DIMENSIONS: [Dimension; 101] = [
     new("tcp", Axis::Transport, |_| {}),
     new("udp", Axis::Transport, |plan| plan.transport = Transport::Udp),
     new("icmp-echo", Axis::Transport, |plan| plan.transport = Transport::Icmp),
@@ -167,6 +174,7 @@ pub(crate) const DIMENSIONS: [Dimension; 97] = [
     new("lost-fast", Axis::Phase, |plan| plan.phase = Some(Phase::LostFast)),
     new("spurious", Axis::Phase, |plan| plan.phase = Some(Phase::Spurious)),
     new("reordered", Axis::Phase, |plan| plan.phase = Some(Phase::Reordered)),
+    new("reordered-late", Axis::Phase, |plan| plan.phase = Some(Phase::ReorderedLate)),
     new("jumbo", Axis::Phase, |plan| plan.phase = Some(Phase::Jumbo)),
     new("offloaded", Axis::Phase, |plan| plan.phase = Some(Phase::Offloaded)),
     new("pause-below-timeout", Axis::Phase, |plan| plan.phase = Some(Phase::Pause(55))),
@@ -200,10 +208,12 @@ pub(crate) const DIMENSIONS: [Dimension; 97] = [
     new("reuse-after-refusal", Axis::Reuse, |plan| {
         (plan.opening, plan.reuse) = (Opening::Refused, Reuse::AfterRefusal);
     }),
+    new("ports-known", Axis::Ports, |plan| plan.has_known_ports = true),
     new("numbers-wrap", Axis::Numbers, |plan| plan.numbers = Numbers::Before(0)),
     new("numbers-half", Axis::Numbers, |plan| plan.numbers = Numbers::Before(1 << 31)),
     new("tap-without-first", Axis::View, |plan| plan.view = View::WithoutFirst),
     new("tap-mid-stream", Axis::View, |plan| plan.view = View::MidStream),
+    new("tap-gap", Axis::View, |plan| plan.view = View::Gap),
     new("tap-without-client", Axis::View, |plan| plan.view = View::Without(0)),
     new("tap-without-server", Axis::View, |plan| plan.view = View::Without(1)),
     new("tap-losses", Axis::View, |plan| plan.view = View::Losses),
@@ -220,6 +230,10 @@ pub(crate) const DIMENSIONS: [Dimension; 97] = [
     new("vlan-one-side", Axis::Vlan, |plan| plan.framing.vlans = [&[], &[20]]),
     new("qinq-one-side", Axis::Vlan, |plan| plan.framing.vlans = [&[200, 9], &[9]]),
     new("vlan-other-side", Axis::Vlan, |plan| plan.framing.vlans = [&[30], &[31]]),
+    new("vlan-many", Axis::Vlan, |plan| {
+        plan.framing.vlans = [&[50], &[]];
+        plan.has_many_vlans = true;
+    }),
     new("vlan-twins", Axis::Vlan, |plan| {
         plan.framing.vlans = [&[40], &[40]];
         plan.has_twin = true;
@@ -245,9 +259,9 @@ impl Dimension {
 
     fn excludes(&self, other: &Self) -> bool {
         use Axis::{
-            Clock, Close, Contents, File, Length, Numbers, Opening, Phase, Reuse, Tunnel, View, Vlan,
+            Clock, Close, Contents, File, Length, Numbers, Opening, Phase, Ports, Reuse, Tunnel, View, Vlan,
         };
-        let is_of_tcp = matches!(other.axis, Opening | Contents | Phase | Close | Reuse | Numbers);
+        let is_of_tcp = matches!(other.axis, Opening | Contents | Phase | Close | Reuse | Ports | Numbers);
         match self.name {
             "open-refused" | "open-scan" => matches!(other.axis, Contents | Phase | Close | Reuse | View),
             "reuse-after-refusal" => matches!(other.axis, Opening | Contents | Phase | Close | View),
@@ -273,7 +287,7 @@ impl Dimension {
                 is_of_tcp || matches!(other.axis, View | File) || other.name == "snap-length"
             }
             "dns-tcp" | "dns-tcp-cut" => {
-                matches!(other.axis, View | Phase)
+                matches!(other.axis, View | Phase | Ports)
                     || matches!(other.name, "snap-length" | "close-half" | "close-reset-in-flight")
             }
             _ if self.axis == Contents => other.axis == View || other.name == "snap-length",
@@ -289,11 +303,16 @@ impl Dimension {
             _ if self.axis == Clock => {
                 matches!(
                     other.name,
-                    "reordered" | "lost-fast" | "spurious" | "http-shuffled" | "tls-shuffled"
+                    "reordered"
+                        | "reordered-late"
+                        | "lost-fast"
+                        | "spurious"
+                        | "http-shuffled"
+                        | "tls-shuffled"
                 )
             }
-            // Without the acknowledgements, a segment may be late.
-            "lost-fast" => other.axis == View,
+            // Without the acknowledgements or the SYN, a segment may be late or sent again.
+            "lost-fast" | "spurious" | "reordered-late" => other.axis == View,
             _ => false,
         }
     }

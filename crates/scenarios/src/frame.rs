@@ -82,6 +82,7 @@ pub(crate) struct Framing {
 /// A frame, with the length of the IP packet in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
+    pub(crate) vlans: &'static [u16],
     pub(crate) bytes: Vec<u8>,
     pub(crate) ip_bytes: usize,
     /// Bytes behind the transport header; all of a later fragment.
@@ -178,7 +179,7 @@ impl Framing {
         let headers = datagram.body.len() - datagram.payload_bytes;
         let options = if datagram.source.is_ipv6() && self.has_extensions { 8 } else { 0 };
         let hidden = if offset == 0 { headers + options } else { 0 };
-        Frame { bytes, ip_bytes, payload_bytes: body.len() - hidden }
+        Frame { vlans: self.vlans[side], bytes, ip_bytes, payload_bytes: body.len() - hidden }
     }
 }
 

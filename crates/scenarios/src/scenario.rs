@@ -275,6 +275,12 @@ fn tcp(plan: &Plan, session: &mut Session) {
     if plan.contents.is_some_and(|contents| contents.message == Message::Dns) {
         session.ports[SERVER] = 53;
     }
+    if plan.has_known_ports {
+        session.ports = [session.random.pick(&[21, 6669, 25_565]), session.random.pick(&[80, 443, 8080])];
+    }
+    if plan.phase == Some(Phase::ReorderedLate) {
+        session.delays_ns = session.delays_ns.map(|delay_ns| delay_ns.max(5 * MILLISECOND));
+    }
     if plan.phase == Some(Phase::LostFast) {
         // Both ends are near, so that the segment follows the acknowledgements at once.
         session.delays_ns = session.delays_ns.map(|delay_ns| delay_ns.min(8 * MILLISECOND));
@@ -328,12 +334,15 @@ fn tcp(plan: &Plan, session: &mut Session) {
 fn merged<'a>(sessions: &'a [Session], plan: &Plan, random: &mut Random) -> Vec<&'a Sent> {
     let mut captured = Vec::new();
     for session in sessions {
+        let gap =
+            session.sent.iter().position(|sent| sent.side == SERVER && sent.datagram.payload_bytes > 1);
         for (at, sent) in session.sent.iter().enumerate() {
             let is_missed = session.number == 0
                 && match plan.view {
                     View::Whole | View::Losses => false,
                     View::WithoutFirst => at == 0,
                     View::MidStream => at < 4,
+                    View::Gap => gap == Some(at),
                     View::Without(side) => sent.side == side,
                 };
             let is_lost = plan.view == View::Losses && random.chance(12);
@@ -349,8 +358,13 @@ fn merged<'a>(sessions: &'a [Session], plan: &Plan, random: &mut Random) -> Vec<
 /// Returns the frames of datagrams, with the copies of the mirror and the times of the clock.
 fn frames<'a>(sent: &[&'a Sent], plan: &Plan) -> Vec<Captured<'a>> {
     let mut captured = Vec::new();
-    for &sent in sent {
-        let frames = framing(plan, sent.session).frames(sent.side, &sent.datagram);
+    for (nth, &sent) in sent.iter().enumerate() {
+        const MANY: [&[u16]; 6] = [&[50], &[], &[50, 60], &[51], &[52], &[53]];
+        let mut framing = framing(plan, sent.session);
+        if plan.has_many_vlans {
+            framing.vlans[CLIENT] = MANY[nth % 6];
+        }
+        let frames = framing.frames(sent.side, &sent.datagram);
         for (at, frame) in frames.into_iter().enumerate() {
             let tick_ns = if plan.is_coarse { MILLISECOND } else { 1 };
             let cut = |time_ns: u64| time_ns / tick_ns * tick_ns;

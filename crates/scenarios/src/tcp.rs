@@ -99,6 +99,8 @@ pub(crate) enum Phase {
     /// A segment is sent again though it was acknowledged.
     Spurious,
     Reordered,
+    /// The late segment comes milliseconds later, within the time of a round trip.
+    ReorderedLate,
     Jumbo,
     /// Segments that a network card divides later, the last longer than an IP packet can be.
     Offloaded,
@@ -328,10 +330,13 @@ impl<'a> Connection<'a> {
                 self.put_at(side, PUSH | ACK, begin, 700, Role::Again);
                 self.put(1 - side, ACK, 0);
             }
-            Phase::Reordered => {
+            Phase::Reordered | Phase::ReorderedLate => {
                 let [first, second] = [0; 2].map(|_| self.session.random.within(2, 1400));
                 let begin = self.next[side];
                 self.put_at(side, ACK, begin + first, second, Role::First);
+                if phase == Phase::ReorderedLate {
+                    self.session.wait(self.session.delays_ns.iter().sum());
+                }
                 self.put_at(side, ACK, begin, first, Role::First);
                 self.next[side] += first + second;
                 self.received[side] = self.next[side];
