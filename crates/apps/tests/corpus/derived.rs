@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::{Value as Json, json};
 use sha1::{Digest as _, Sha1};
 
-use crate::judge::{has, has_conn, number};
+use crate::judge::{begins, has, has_conn, number};
 
 const FIN: u64 = 1;
 const SYN: u64 = 2;
@@ -355,8 +355,9 @@ fn features(
     let is_v6 = flow["client"]["address"].as_str().unwrap().contains(':');
     add("ip_version", if is_v6 { 6 } else { 4 }.into());
     let first = if flow["first_sender"] == "client" { "client" } else { "server" };
-    if !has(scenario, "active-timeout") && !has(scenario, "active-timeout-both") {
-        add("vlan_id", flow[first]["vlans"].get(0).cloned().unwrap_or(0.into()));
+    let is_known = !["active-timeout", "active-timeout-both"].iter().any(|name| has(scenario, name));
+    if is_known {
+        add("vlan_id", flow[first]["vlan_stacks"][0].get(0).cloned().unwrap_or(0.into()));
     }
     for (at, name) in ["bidirectional", "src2dst", "dst2src"].into_iter().enumerate() {
         let (first_ms, last_ms) = (times[at].0 / 1_000_000, times[at].1 / 1_000_000);
@@ -502,6 +503,9 @@ fn conn(scenario: &Json, flow: &Json, packets: &[Packet], out: &mut Vec<(String,
         out.push(("conn_originator".into(), "source".into()));
         return;
     }
+    if begins(scenario, "tap-without-first") || begins(scenario, "tap-mid-stream") {
+        out.extend(originator(flow, packets).map(|word| ("conn_originator".into(), word.into())));
+    }
     if is_unclear || !packets.first().is_some_and(|packet| packet.flags & (SYN | ACK) == SYN) {
         return;
     }
@@ -534,7 +538,20 @@ fn conn(scenario: &Json, flow: &Json, packets: &[Packet], out: &mut Vec<(String,
         out.push((name.into(), count.into()));
     }
     out.push(("conn_originator".into(), "source".into()));
-    out.push(("conn_missed_bytes".into(), 0.into()));
+    out.push(("conn_missed_bytes".into(), history.missed.into()));
+}
+
+/// Returns the originator of a connection whose first packet has no SYN alone: the other end, if
+/// the packet comes from a port of servers and does not go to one, or goes to a higher one.
+fn originator(flow: &Json, packets: &[Packet]) -> Option<&'static str> {
+    const SERVERS: [u64; 8] = [21, 53, 80, 443, 6669, 8000, 8080, 25_565];
+    let first = packets.first().filter(|packet| packet.flags & (SYN | ACK) != SYN)?;
+    let sender = flow["first_sender"].as_str()?;
+    let [from, to] = [sender, if sender == "client" { "server" } else { "client" }]
+        .map(|side| number(&flow[side], "port"));
+    let is_server = |port: u64| SERVERS.contains(&port);
+    let is_answer = is_server(from) && (!is_server(to) || (!first.has(SYN) && from < to));
+    Some(if (first.way == 0) == is_answer { "destination" } else { "source" })
 }
 
 /// The letters of a connection whose packets were all captured.
@@ -543,10 +560,15 @@ struct History {
     text: String,
     /// Letters and numbers of those that occurred, by side.
     seen: Vec<(usize, char, i64)>,
-    counts: [[u64; 2]; 2],
+    counts: [[u64; 3]; 2],
     highest: [i64; 2],
     closed: [bool; 2],
     is_reset: [bool; 2],
+    is_open: [bool; 2],
+    /// What was captured in sequence of each side, or is missed, and the data behind it.
+    received: [i64; 2],
+    waiting: [Vec<(i64, i64)>; 2],
+    missed: u64,
 }
 
 impl History {
@@ -562,7 +584,7 @@ impl History {
         let count = &mut self.counts[way][what];
         *count += 1;
         if [1, 10, 100, 1000].contains(count) {
-            self.push(way, ['W', 'T'][what]);
+            self.push(way, ['W', 'T', 'G'][what]);
         }
     }
 
@@ -592,7 +614,38 @@ impl History {
             self.count(way, 1);
         }
         self.highest[way] = self.highest[way].max(packet.end());
+        self.is_open[way] |= packet.has(SYN);
         self.closed[way] |= packet.has(FIN);
         self.is_reset[way] |= packet.has(RST);
+        if packet.payload_bytes > 0 {
+            let begin = packet.sequence + i64::from(packet.has(SYN));
+            self.waiting[way].push((begin, begin + packet.payload_bytes.cast_signed()));
+        }
+        self.miss(1 - way, packet);
+    }
+
+    /// Counts what a side has sent, an acknowledgement covers, and the tap has missed.
+    fn miss(&mut self, of: usize, packet: &Packet) {
+        let received = &mut self.received[of];
+        *received = (*received).max(1);
+        self.waiting[of].sort_unstable();
+        for (begin, end) in std::mem::take(&mut self.waiting[of]) {
+            if begin > *received {
+                self.waiting[of].push((begin, end));
+            } else {
+                *received = (*received).max(end);
+            }
+        }
+        let fin = i64::from(self.closed[of] && packet.acknowledged >= self.highest[of]);
+        let up_to = packet.acknowledged - fin;
+        let gap_end = self.waiting[of].first().map_or(up_to, |(begin, _)| up_to.min(*begin));
+        if packet.has(ACK) && gap_end > *received && *received < up_to {
+            let missed = (gap_end - std::mem::replace(received, gap_end)).cast_unsigned();
+            // Only of an open connection.
+            if self.is_open == [true; 2] && self.is_reset == [false; 2] {
+                self.missed += missed;
+                self.count(of, 2);
+            }
+        }
     }
 }

@@ -72,7 +72,8 @@ pub(crate) fn begins(scenario: &Json, begin: &str) -> bool {
 
 /// Returns whether the terms of Zeek are clear for the packets that the tap has captured.
 pub(crate) fn has_conn(scenario: &Json) -> bool {
-    !begins(scenario, "tap-") && !has(scenario, "clock-forward")
+    let misses_answers = ["tap-without-client", "tap-without-server", "tap-losses"];
+    !misses_answers.iter().any(|name| has(scenario, name)) && !has(scenario, "clock-forward")
 }
 
 /// Returns whether a scenario has dimensions of whose connections parts do not say enough.
@@ -80,10 +81,11 @@ pub(crate) fn may_need_packets(scenario: &Json) -> bool {
     [
         "reuse",
         "active-timeout",
-        "clock-backward",
+        "clock",
         "close-reset",
         "open-fast",
         "open-blind-reset",
+        "open-scan",
         "mirrored",
     ]
     .iter()
@@ -235,13 +237,17 @@ impl Comparison<'_> {
             let probes = side["zero_window_probes"].as_u64().unwrap_or(0);
             let knows_probes = !has(self.scenario, "tap-losses")
                 && (probes == 0 || number(other, "zero_windows") > probes);
-            let vlans: Vec<String> =
-                side["vlans"].as_array().unwrap().iter().map(ToString::to_string).collect();
-            let tags = if vlans.is_empty() { String::from("-") } else { vlans.join(".") };
-            self.value(
-                &format!("{prefix}vlan_tags"),
-                if side["packets"] == 0 { Json::Null } else { tags.into() },
-            );
+            let stacks = side["vlan_stacks"].as_array().unwrap().iter().map(|stack| {
+                let ids: Vec<String> = stack.as_array().unwrap().iter().map(ToString::to_string).collect();
+                if ids.is_empty() { String::from("-") } else { ids.join(".") }
+            });
+            let mut tags: Vec<String> = stacks.collect();
+            if tags.len() > 4 {
+                tags.truncate(4);
+                tags.push("more".into());
+            }
+            let tags = if tags.is_empty() { Json::Null } else { tags.join(",").into() };
+            self.value(&format!("{prefix}vlan_tags"), tags);
             for DirectionColumn { name, is_of_tcp: only_tcp, answer } in &DIRECTION_COLUMNS {
                 if matches!(*name, "keep_alives" | "window_probes") && !knows_probes {
                     continue;

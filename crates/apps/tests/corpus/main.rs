@@ -178,9 +178,9 @@ fn parts_of_scenarios_compose_to_the_records_of_their_construction() {
             continue;
         }
         // Two parts at some places, which are other ones in each scenario, and three.
-        let place = |step: usize| 1 + (nth + step * len / 8) % (len - 1);
+        let place = |step: usize| 1 + (nth + step * len / 12) % (len - 1);
         let [one, other] = [place(1).min(place(5)), place(1).max(place(5))];
-        let two = (0..8).map(|step| vec![place(step)]);
+        let two = (0..12).map(|step| vec![place(step)]);
         for cuts in two.chain([vec![one, other]]) {
             match case.composed(&cuts) {
                 Ok(records) => {
