@@ -97,7 +97,6 @@ pub(crate) enum Axis {
     Phase,
     Close,
     Reuse,
-    Ports,
     Numbers,
     View,
     Mirror,
@@ -128,7 +127,7 @@ const fn contents(plan: &mut Plan, message: Message, cut: Cut) {
 }
 
 /// All dimensions, in the order of the scenarios that have one alone.
-pub(crate) const DIMENSIONS: [Dimension; 101] = [
+pub(crate) const DIMENSIONS: [Dimension; 104] = [
     new("tcp", Axis::Transport, |_| {}),
     new("udp", Axis::Transport, |plan| plan.transport = Transport::Udp),
     new("icmp-echo", Axis::Transport, |plan| plan.transport = Transport::Icmp),
@@ -147,6 +146,8 @@ pub(crate) const DIMENSIONS: [Dimension; 101] = [
     new("open-refused", Axis::Opening, |plan| plan.opening = Opening::Refused),
     new("open-fast", Axis::Opening, |plan| plan.opening = Opening::Fast),
     new("open-blind-reset", Axis::Opening, |plan| plan.opening = Opening::BlindReset),
+    new("open-early-ack", Axis::Opening, |plan| plan.opening = Opening::EarlyAck),
+    new("open-swapped", Axis::Opening, |plan| plan.opening = Opening::Swapped),
     new("open-scan", Axis::Opening, |plan| plan.opening = Opening::Scan),
     new("http", Axis::Contents, |plan| contents(plan, Message::Http, Cut::No)),
     new("http-cut", Axis::Contents, |plan| contents(plan, Message::Http, Cut::Small)),
@@ -208,11 +209,14 @@ pub(crate) const DIMENSIONS: [Dimension; 101] = [
     new("reuse-after-refusal", Axis::Reuse, |plan| {
         (plan.opening, plan.reuse) = (Opening::Refused, Reuse::AfterRefusal);
     }),
-    new("ports-known", Axis::Ports, |plan| plan.has_known_ports = true),
     new("numbers-wrap", Axis::Numbers, |plan| plan.numbers = Numbers::Before(0)),
     new("numbers-half", Axis::Numbers, |plan| plan.numbers = Numbers::Before(1 << 31)),
     new("tap-without-first", Axis::View, |plan| plan.view = View::WithoutFirst),
     new("tap-mid-stream", Axis::View, |plan| plan.view = View::MidStream),
+    new("tap-known-ports", Axis::View, |plan| (plan.view, plan.has_known_ports) = (View::MidStream, true)),
+    new("tap-known-ports-first", Axis::View, |plan| {
+        (plan.view, plan.has_known_ports) = (View::WithoutFirst, true);
+    }),
     new("tap-gap", Axis::View, |plan| plan.view = View::Gap),
     new("tap-without-client", Axis::View, |plan| plan.view = View::Without(0)),
     new("tap-without-server", Axis::View, |plan| plan.view = View::Without(1)),
@@ -259,14 +263,20 @@ impl Dimension {
 
     fn excludes(&self, other: &Self) -> bool {
         use Axis::{
-            Clock, Close, Contents, File, Length, Numbers, Opening, Phase, Ports, Reuse, Tunnel, View, Vlan,
+            Clock, Close, Contents, File, Length, Numbers, Opening, Phase, Reuse, Tunnel, View, Vlan,
         };
-        let is_of_tcp = matches!(other.axis, Opening | Contents | Phase | Close | Reuse | Ports | Numbers);
+        let is_of_tcp = matches!(other.axis, Opening | Contents | Phase | Close | Reuse | Numbers);
         match self.name {
             "open-refused" | "open-scan" => matches!(other.axis, Contents | Phase | Close | Reuse | View),
             "reuse-after-refusal" => matches!(other.axis, Opening | Contents | Phase | Close | View),
             // Without one of its SYNs, no end is the one that opens.
             "open-simultaneous" => other.axis == View,
+            // It hides the time of a round trip.
+            "open-swapped" => {
+                other.axis == View
+                    || matches!(other.name, "reordered" | "reordered-late" | "lost-fast")
+                    || matches!(other.name, "http-shuffled" | "tls-shuffled")
+            }
             "close-reset-at-edge" if other.name == "pause-beyond-timeout" => true,
             // Without its SYNs, a window is not known, and numbers near those of another connection
             // do not tell the two apart.
@@ -281,13 +291,13 @@ impl Dimension {
             "reuse-after-close" | "reuse-turned" => other.name == "close-never",
             // What is left of one datagram says nothing.
             "icmp-error" | "multicast" => is_of_tcp || other.axis == View,
-            "udp" | "icmp-echo" | "sctp" => is_of_tcp,
+            "udp" | "icmp-echo" | "sctp" => is_of_tcp || other.name.starts_with("tap-known-ports"),
             // What a meter can read of a message that was captured in part depends on the meter.
             "dns" | "dns-types" | "dns-many" | "dns-announced" | "quic" | "quic-2" | "quic-split" => {
                 is_of_tcp || matches!(other.axis, View | File) || other.name == "snap-length"
             }
             "dns-tcp" | "dns-tcp-cut" => {
-                matches!(other.axis, View | Phase | Ports)
+                matches!(other.axis, View | Phase)
                     || matches!(other.name, "snap-length" | "close-half" | "close-reset-in-flight")
             }
             _ if self.axis == Contents => other.axis == View || other.name == "snap-length",

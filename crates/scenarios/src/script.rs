@@ -185,7 +185,10 @@ impl Session {
     pub(crate) fn quic(&mut self, version: Version, is_split: bool, rounds: u64) {
         self.ports[SERVER] = 443;
         let (hello, facts) = hello::quic(&mut self.random);
-        let [chosen, client, server] = [8, 0, 8].map(|count| self.random.bytes(count));
+        let [chosen, client, server] = [(8, 20), (0, 20), (8, 20)].map(|(least, most)| {
+            let count = self.random.pick(&[least, least, most]);
+            self.random.bytes(count)
+        });
         let half = self.random.within(1, hello.len() as u64 - 1) as usize;
         let frames = if is_split {
             vec![quic::crypto(half, &hello[half..]), quic::crypto(0, &hello[..half])]

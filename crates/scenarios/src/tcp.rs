@@ -34,6 +34,10 @@ pub(crate) enum Opening {
     BlindReset,
     /// The client answers the SYN+ACK with an RST, as scanners do.
     Scan,
+    /// The server acknowledges the SYN before it answers it.
+    EarlyAck,
+    /// The tap captures the SYN+ACK before the SYN.
+    Swapped,
 }
 
 /// What the first messages of a connection are.
@@ -232,7 +236,16 @@ impl<'a> Connection<'a> {
                 self.next[client] = 1 + data.len() as u64;
                 self.received[client] = self.next[client];
             }
-            Opening::Plain | Opening::BlindReset | Opening::Scan => self.put(client, SYN, 0),
+            Opening::Swapped => {
+                (self.next[client], self.received[client]) = (1, 1);
+                self.put(server, SYN | ACK, 0);
+                self.put_at(client, SYN, 0, 0, Role::First);
+                self.put(client, ACK, 0);
+                return Some(0);
+            }
+            Opening::Plain | Opening::BlindReset | Opening::Scan | Opening::EarlyAck => {
+                self.put(client, SYN, 0);
+            }
         }
         if opening == Opening::BlindReset {
             for acknowledged in [0, 2, 5_000_000] {
@@ -240,6 +253,9 @@ impl<'a> Connection<'a> {
                 self.stray(server, RST | ACK, begin, acknowledged);
             }
             self.stray(server, RST, 0, 0);
+        }
+        if opening == Opening::EarlyAck {
+            self.stray(server, ACK, 0, 1);
         }
         self.put(server, SYN | ACK, 0);
         if opening == Opening::Scan {
