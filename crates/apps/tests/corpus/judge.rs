@@ -86,6 +86,7 @@ pub(crate) fn may_need_packets(scenario: &Json) -> bool {
         "open-fast",
         "open-blind-reset",
         "open-scan",
+        "open-early-ack",
         "mirrored",
     ]
     .iter()
