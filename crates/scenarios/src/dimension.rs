@@ -127,7 +127,7 @@ const fn contents(plan: &mut Plan, message: Message, cut: Cut) {
 }
 
 /// All dimensions, in the order of the scenarios that have one alone.
-pub(crate) const DIMENSIONS: [Dimension; 104] = [
+pub(crate) const DIMENSIONS: [Dimension; 105] = [
     new("tcp", Axis::Transport, |_| {}),
     new("udp", Axis::Transport, |plan| plan.transport = Transport::Udp),
     new("icmp-echo", Axis::Transport, |plan| plan.transport = Transport::Icmp),
@@ -192,6 +192,7 @@ pub(crate) const DIMENSIONS: [Dimension; 104] = [
     new("bad-offset", Axis::Phase, |plan| plan.phase = Some(Phase::BadOffset)),
     new("flags", Axis::Phase, |plan| plan.phase = Some(Phase::Flags)),
     new("close-reset", Axis::Close, |plan| plan.close = Close::Reset),
+    new("close-reset-then-data", Axis::Close, |plan| plan.close = Close::ResetThenData),
     new("close-reset-after-fins", Axis::Close, |plan| plan.close = Close::ResetAfterFins),
     new("close-never", Axis::Close, |plan| plan.close = Close::Never),
     new("close-fins-again", Axis::Close, |plan| plan.close = Close::FinsAgain),
@@ -280,15 +281,17 @@ impl Dimension {
             "close-reset-at-edge" if other.name == "pause-beyond-timeout" => true,
             // Without its SYNs, a window is not known, and numbers near those of another connection
             // do not tell the two apart.
-            "open-blind-reset"
+            "open-early-ack"
+            | "open-blind-reset"
             | "close-reset-outside"
             | "close-reset-at-edge"
             | "close-reset-in-flight"
             | "reuse-near"
             | "reuse-same" => other.axis == View || self.axis == Reuse && other.name == "close-never",
             // A connection that was not closed, and one whose ports are reused without a close.
-            "reuse-without-close" => other.axis == Close,
-            "reuse-after-close" | "reuse-turned" => other.name == "close-never",
+            "reuse-without-close" => matches!(other.axis, Close | Numbers) || other.name == "tap-losses",
+            // Without both SYNs, nothing tells the second connection.
+            "reuse-after-close" | "reuse-turned" => matches!(other.name, "close-never" | "tap-losses"),
             // What is left of one datagram says nothing.
             "icmp-error" | "multicast" => is_of_tcp || other.axis == View,
             "udp" | "icmp-echo" | "sctp" => is_of_tcp || other.name.starts_with("tap-known-ports"),
@@ -297,7 +300,7 @@ impl Dimension {
                 is_of_tcp || matches!(other.axis, View | File) || other.name == "snap-length"
             }
             "dns-tcp" | "dns-tcp-cut" => {
-                matches!(other.axis, View | Phase)
+                matches!(other.axis, View | Phase | Reuse)
                     || matches!(other.name, "snap-length" | "close-half" | "close-reset-in-flight")
             }
             _ if self.axis == Contents => other.axis == View || other.name == "snap-length",
@@ -307,7 +310,7 @@ impl Dimension {
             _ if self.axis == Tunnel => matches!(other.axis, Length | Vlan),
             // Whether a step and a pause exceed the timeout depends on the clock of the meter.
             "pause-below-timeout" | "pause-beyond-timeout" | "active-timeout" | "active-timeout-both" => {
-                other.axis == Clock
+                matches!(other.name, "clock-forward" | "clock-backward")
             }
             // Whether a segment came late or was sent again is a matter of less than a millisecond.
             _ if self.axis == Clock => {

@@ -68,14 +68,16 @@ const CODES: [&str; 16] = [
 ];
 
 /// Labels that need escapes [RFC 1035 §5.1], or are too long for a record, and how it shows them.
-const ODD_NAMES: [(&[&[u8]], &str); 4] = [
+const ODD_NAMES: [(&[&[u8]], &str); 5] = [
     (&[b"a.b;c\\", b"\xC3 _-9", b"example"], r"a\.b\059c\\.\195\032_-9.example"),
     (&[&[b'x'; 63], &[b'y'; 63], &[b'z'; 63], &[b'w'; 61]], LONG_NAME),
     (&[&[0xFF; 63], b"xyzw"], WIDE_NAME),
     (&[&[0xFF; 60], b"abcdefg", b"hi"], WIDE_NAME_2),
+    (&[&[0xFF; 62], b"ab", b"c", b"de"], WIDE_NAME_3),
 ];
 const LONG_NAME: &str = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx.yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy.zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz.wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww";
 const WIDE_NAME: &str = "\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255…";
+const WIDE_NAME_3: &str = "\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255.ab…";
 const WIDE_NAME_2: &str = "\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255\\255.abcdefg.hi";
 
 /// A message that repeats names by pointers [RFC 1035 §4.1.4].
@@ -239,7 +241,7 @@ pub(crate) fn messages(random: &mut Random, kind: Kind) -> (Vec<(usize, Vec<u8>)
             }
         } else if nth == 3 {
             name = String::new();
-        } else if (4..8).contains(&nth) && kind == Kind::Types {
+        } else if (4..9).contains(&nth) && kind == Kind::Types {
             ODD_NAMES[nth - 4].1.clone_into(&mut name);
         }
         let shown = if name.is_empty() { String::from(".") } else { name.clone() };

@@ -127,6 +127,8 @@ pub(crate) enum Close {
     Fins,
     /// One side sends an RST instead of its FIN.
     Reset,
+    /// Data of the other side, which is on its way, passes behind an RST.
+    ResetThenData,
     /// An RST follows the FINs of both sides.
     ResetAfterFins,
     Never,
@@ -412,6 +414,11 @@ impl<'a> Connection<'a> {
         match close {
             Close::Never => {}
             Close::Reset => self.put(side, RST | ACK, 0),
+            Close::ResetThenData => {
+                self.put(side, RST | ACK, 0);
+                self.put(other, PUSH | ACK, 100);
+                self.put(other, PUSH | ACK, 100);
+            }
             Close::ResetAtEdge => self.put_at(side, RST, self.next[side] + window - 1, 0, Role::First),
             Close::ResetInFlight => {
                 let seen = self.received[side];
