@@ -82,11 +82,14 @@ pub(crate) fn may_need_packets(scenario: &Json) -> bool {
         "reuse",
         "active-timeout",
         "clock",
-        "close-reset",
+        "close-reset-outside",
+        "close-reset-at-edge",
+        "close-reset-in-flight",
         "open-fast",
         "open-blind-reset",
         "open-scan",
         "open-early-ack",
+        "tap-losses",
         "mirrored",
     ]
     .iter()
