@@ -146,7 +146,9 @@ pub(crate) const DIMENSIONS: [Dimension; 105] = [
     new("open-refused", Axis::Opening, |plan| plan.opening = Opening::Refused),
     new("open-fast", Axis::Opening, |plan| plan.opening = Opening::Fast),
     new("open-blind-reset", Axis::Opening, |plan| plan.opening = Opening::BlindReset),
-    new("open-early-ack", Axis::Opening, |plan| plan.opening = Opening::EarlyAck),
+    new("open-early-ack", Axis::Opening, |plan| {
+        (plan.opening, plan.close) = (Opening::EarlyAck, Close::Never);
+    }),
     new("open-swapped", Axis::Opening, |plan| plan.opening = Opening::Swapped),
     new("open-scan", Axis::Opening, |plan| plan.opening = Opening::Scan),
     new("http", Axis::Contents, |plan| contents(plan, Message::Http, Cut::No)),
@@ -272,6 +274,8 @@ impl Dimension {
             "reuse-after-refusal" => matches!(other.axis, Opening | Contents | Phase | Close | View),
             // Without one of its SYNs, no end is the one that opens.
             "open-simultaneous" => other.axis == View,
+            // The connection stays open.
+            "open-early-ack" => matches!(other.axis, View | Close | Reuse),
             // It hides the time of a round trip.
             "open-swapped" => {
                 other.axis == View
@@ -281,8 +285,7 @@ impl Dimension {
             "close-reset-at-edge" if other.name == "pause-beyond-timeout" => true,
             // Without its SYNs, a window is not known, and numbers near those of another connection
             // do not tell the two apart.
-            "open-early-ack"
-            | "open-blind-reset"
+            "open-blind-reset"
             | "close-reset-outside"
             | "close-reset-at-edge"
             | "close-reset-in-flight"
@@ -297,11 +300,16 @@ impl Dimension {
             "udp" | "icmp-echo" | "sctp" => is_of_tcp || other.name.starts_with("tap-known-ports"),
             // What a meter can read of a message that was captured in part depends on the meter.
             "dns" | "dns-types" | "dns-many" | "dns-announced" | "quic" | "quic-2" | "quic-split" => {
-                is_of_tcp || matches!(other.axis, View | File) || other.name == "snap-length"
+                is_of_tcp
+                    || matches!(other.axis, View | File)
+                    || matches!(other.name, "snap-length" | "vlan-twins")
             }
             "dns-tcp" | "dns-tcp-cut" => {
                 matches!(other.axis, View | Phase | Reuse)
-                    || matches!(other.name, "snap-length" | "close-half" | "close-reset-in-flight")
+                    || matches!(
+                        other.name,
+                        "snap-length" | "close-half" | "close-reset-in-flight" | "close-reset-then-data"
+                    )
             }
             _ if self.axis == Contents => other.axis == View || other.name == "snap-length",
             // A segment of more than 64 KiB fits no packet but a host's own.

@@ -541,7 +541,12 @@ impl<'a> Connection<'a> {
         header.extend(window.to_be_bytes());
         header.extend([0; 4]);
         header.extend(options);
-        (header, self.session.random.bytes(bytes as usize))
+        let mut payload = self.session.random.bytes(bytes as usize);
+        // No protocol begins so.
+        if let Some(first) = payload.first_mut() {
+            *first |= 0x80;
+        }
+        (header, payload)
     }
 }
 
