@@ -5,30 +5,31 @@ use std::net::IpAddr;
 use serde_json::{Value as Json, json};
 use sha1::{Digest as _, Sha1};
 
-use crate::judge::{begins, has, has_conn, number};
+use crate::judge::{has, has_conn, number};
+use crate::zeek;
 
-const FIN: u64 = 1;
-const SYN: u64 = 2;
-const RST: u64 = 4;
-const ACK: u64 = 16;
+pub(crate) const FIN: u64 = 1;
+pub(crate) const SYN: u64 = 2;
+pub(crate) const RST: u64 = 4;
+pub(crate) const ACK: u64 = 16;
 /// Names of flags, FIN first.
 const FLAGS: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
 const SECOND: u64 = 1_000_000_000;
 
 /// A datagram of a flow.
 #[derive(Clone, Copy)]
-struct Packet {
-    stamp_ns: u64,
+pub(crate) struct Packet {
+    pub(crate) stamp_ns: u64,
     /// 0 if it comes from the source.
-    way: usize,
+    pub(crate) way: usize,
     wire_bytes: u64,
     ip_bytes: u64,
     header_bytes: u64,
-    payload_bytes: u64,
-    flags: u64,
-    window: u64,
-    sequence: i64,
-    acknowledged: i64,
+    pub(crate) payload_bytes: u64,
+    pub(crate) flags: u64,
+    pub(crate) window: u64,
+    pub(crate) sequence: i64,
+    pub(crate) acknowledged: i64,
 }
 
 impl Packet {
@@ -50,12 +51,12 @@ impl Packet {
         }
     }
 
-    fn has(&self, flags: u64) -> bool {
+    pub(crate) fn has(&self, flags: u64) -> bool {
         self.flags & flags != 0
     }
 
     /// The number after the segment.
-    fn end(&self) -> i64 {
+    pub(crate) fn end(&self) -> i64 {
         let controls = i64::from(self.has(SYN)) + i64::from(self.has(FIN));
         self.sequence + self.payload_bytes.cast_signed() + controls
     }
@@ -150,7 +151,7 @@ pub(crate) fn columns(scenario: &Json, flow: &Json, is_first_client: bool) -> Ve
     features(scenario, flow, &packets, &sides, &mut out);
     tcp(scenario, flow, &packets, &mut out);
     if has_conn(scenario) {
-        conn(scenario, flow, &packets, &mut out);
+        zeek::conn(scenario, flow, &packets, &mut out);
     }
     out
 }
@@ -264,7 +265,7 @@ fn date(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
 }
 
-/// Adds the columns of `cicflowmeter` and `NFStream`.
+/// Adds the columns of `cicflowmeter`, and those of `NFStream`.
 fn features(
     scenario: &Json,
     flow: &Json,
@@ -353,6 +354,22 @@ fn features(
         add(&format!("{name}_mean"), json!(times.mean() / 1e3));
         add(&format!("{name}_std"), json!(times.variance().sqrt() / 1e3));
     }
+    let shared = Shared { groups, times, sizes, between };
+    nfstream(scenario, flow, &shared, out);
+}
+
+/// Packets of a flow and of each direction, and their statistics.
+struct Shared<'a> {
+    groups: [&'a Vec<Packet>; 3],
+    times: [(u64, u64); 3],
+    sizes: [Statistics; 3],
+    between: [Statistics; 3],
+}
+
+/// Adds the columns of `NFStream`, and the counts of flags.
+fn nfstream(scenario: &Json, flow: &Json, shared: &Shared<'_>, out: &mut Vec<(String, Json)>) {
+    let Shared { groups, times, sizes, between } = shared;
+    let mut add = |name: &str, value: Json| out.push((name.to_owned(), value));
     let is_v6 = flow["client"]["address"].as_str().unwrap().contains(':');
     add("ip_version", if is_v6 { 6 } else { 4 }.into());
     let first = if flow["first_sender"] == "client" { "client" } else { "server" };
@@ -460,9 +477,9 @@ fn tcp(scenario: &Json, flow: &Json, packets: &[Packet], out: &mut Vec<(String, 
             let fin =
                 packets.iter().filter(|packet| packet.way == way && packet.has(FIN)).map(Packet::end).max();
             // An RST takes nothing.
-            let acks =
+            let mut acks =
                 packets.iter().filter(|packet| packet.way != way && packet.flags & (ACK | RST) == ACK);
-            fin.is_some_and(|fin| acks.last().is_none_or(|packet| packet.acknowledged < fin))
+            fin.is_some_and(|fin| acks.next_back().is_none_or(|packet| packet.acknowledged < fin))
         });
         let open = match open {
             [true, true] => "both".into(),
@@ -471,187 +488,5 @@ fn tcp(scenario: &Json, flow: &Json, packets: &[Packet], out: &mut Vec<(String, 
             [false, false] => Json::Null,
         };
         out.push(("open_fin".into(), open));
-    }
-}
-
-/// Adds state, history and bytes in Zeek's terms of flows whose beginning was captured whole.
-fn conn(scenario: &Json, flow: &Json, packets: &[Packet], out: &mut Vec<(String, Json)>) {
-    let is_unclear = scenario["dimensions"].as_array().unwrap().iter().any(|name| {
-        let name = name.as_str().unwrap();
-        ["ack-unsent", "open-simultaneous", "snap-length"].contains(&name)
-    });
-    // Zeek believes the numbers of RSTs.
-    let has_odd_numbers = ["open-blind-reset", "open-scan", "close-reset-outside", "close-reset-at-edge"]
-        .iter()
-        .any(|name| has(scenario, name));
-    let bytes = |way: usize| packets.iter().filter(move |packet| packet.way == way);
-    let seen = [0, 1].map(|way| bytes(way).next().is_some());
-    if flow["protocol"] != 6 {
-        let is_udp = flow["protocol"] == 17;
-        let state = match seen {
-            _ if !is_udp => "OTH",
-            [true, true] => "SF",
-            _ => "S0",
-        };
-        out.push(("conn_state".into(), state.into()));
-        let history = if seen[1] { "Dd" } else { "D" };
-        out.push(("conn_history".into(), if is_udp { history.into() } else { Json::Null }));
-        let has_bytes = flow["protocol"] != 132;
-        for (way, name) in ["conn_bytes", "reverse_conn_bytes"].into_iter().enumerate() {
-            let sum: u64 = bytes(way).map(|packet| packet.payload_bytes).sum();
-            out.push((name.into(), if has_bytes { sum } else { 0 }.into()));
-        }
-        out.push(("conn_originator".into(), "source".into()));
-        return;
-    }
-    if ["tap-without-first", "tap-mid-stream", "tap-known"].iter().any(|begin| begins(scenario, begin)) {
-        out.extend(originator(flow, packets).map(|word| ("conn_originator".into(), word.into())));
-    }
-    let is_swapped = has(scenario, "open-swapped");
-    // A port of servers decides about the roles before the SYN comes.
-    let is_unclear = is_unclear || is_swapped && flow["server"]["port"] == 8000;
-    if is_unclear || !packets.iter().take(2).any(|packet| packet.flags & (SYN | ACK) == SYN) {
-        return;
-    }
-    let mut history = History::default();
-    packets.iter().for_each(|packet| history.add(packet));
-    let first =
-        |way: usize, flag: u64| packets.iter().position(|packet| packet.way == way && packet.has(flag));
-    let answered = first(1, SYN).is_some();
-    let closed = first(0, FIN).is_some() && first(1, FIN).is_some();
-    let state = match (first(0, RST), first(1, RST)) {
-        _ if closed => "SF",
-        (None, Some(_)) if !answered => "REJ",
-        (None, Some(_)) => "RSTR",
-        (Some(_), _) => "RSTO",
-        _ if first(0, FIN).is_some() => "S2",
-        _ if first(1, FIN).is_some() => "S3",
-        _ if answered => "S1",
-        _ => "S0",
-    };
-    if !is_swapped {
-        out.push(("conn_history".into(), history.text.into()));
-    }
-    if has_odd_numbers {
-        return;
-    }
-    out.push(("conn_state".into(), state.into()));
-    for (way, name) in ["conn_bytes", "reverse_conn_bytes"].into_iter().enumerate() {
-        let end = bytes(way).map(Packet::end).max().unwrap_or(0);
-        let acked = bytes(1 - way).filter(|packet| packet.has(ACK)).map(|packet| packet.acknowledged).max();
-        let controls = 1 + i64::from(first(way, FIN).is_some());
-        let count = (end.max(acked.unwrap_or(0)) - controls).max(0);
-        out.push((name.into(), count.into()));
-    }
-    out.push(("conn_originator".into(), "source".into()));
-    out.push(("conn_missed_bytes".into(), history.missed.into()));
-}
-
-/// Returns the originator of a connection whose first packet has no SYN alone: the other end, if
-/// the packet comes from a port of servers and does not go to one, or goes to a higher one.
-fn originator(flow: &Json, packets: &[Packet]) -> Option<&'static str> {
-    const SERVERS: [u64; 8] = [21, 53, 80, 443, 6669, 8000, 8080, 25_565];
-    let first = packets.first().filter(|packet| packet.flags & (SYN | ACK) != SYN)?;
-    let sides = ["client", "server"];
-    let sender = usize::try_from(flow["packets"][0][1].as_u64()?).unwrap();
-    let [from, to] = [sides[sender], sides[1 - sender]].map(|side| number(&flow[side], "port"));
-    let is_server = |port: u64| SERVERS.contains(&port);
-    let is_answer = is_server(from) && (!is_server(to) || (!first.has(SYN) && from < to));
-    Some(if (first.way == 0) == is_answer { "destination" } else { "source" })
-}
-
-/// The letters of a connection whose packets were all captured.
-#[derive(Default)]
-struct History {
-    text: String,
-    /// Letters and numbers of those that occurred, by side.
-    seen: Vec<(usize, char, i64)>,
-    counts: [[u64; 3]; 2],
-    highest: [i64; 2],
-    closed: [bool; 2],
-    is_reset: [bool; 2],
-    is_open: [bool; 2],
-    /// What was captured in sequence of each side, or is missed, and the data behind it.
-    received: [i64; 2],
-    waiting: [Vec<(i64, i64)>; 2],
-    missed: u64,
-}
-
-impl History {
-    fn push(&mut self, way: usize, letter: char) {
-        match self.text.len() {
-            0..31 => self.text.push(if way == 0 { letter } else { letter.to_ascii_lowercase() }),
-            31 => self.text.push('x'),
-            _ => {}
-        }
-    }
-
-    fn count(&mut self, way: usize, what: usize) {
-        let count = &mut self.counts[way][what];
-        *count += 1;
-        if [1, 10, 100, 1000].contains(count) {
-            self.push(way, ['W', 'T', 'G'][what]);
-        }
-    }
-
-    fn add(&mut self, packet: &Packet) {
-        let way = packet.way;
-        let (letter, at) = match packet.flags & (SYN | FIN | RST) {
-            SYN if packet.has(ACK) => ('H', packet.sequence),
-            SYN => ('S', packet.sequence),
-            FIN => ('F', packet.end()),
-            RST => ('R', packet.sequence),
-            _ if packet.payload_bytes > 0 => ('D', 0),
-            _ => ('A', 0),
-        };
-        if !self.seen.contains(&(way, letter, at)) {
-            self.seen.push((way, letter, at));
-            self.push(way, letter);
-        }
-        if packet.has(SYN) {
-            // Zeek counts the data of a SYN as sent again.
-            self.highest[way] = packet.end();
-        }
-        let is_over = self.closed[1 - way] || self.is_reset[way];
-        if packet.window == 0 && !packet.has(RST) && !is_over {
-            self.count(way, 0);
-        }
-        if packet.payload_bytes > 0 && packet.end() <= self.highest[way] && !self.is_reset[way] {
-            self.count(way, 1);
-        }
-        self.highest[way] = self.highest[way].max(packet.end());
-        self.is_open[way] |= packet.has(SYN);
-        self.closed[way] |= packet.has(FIN);
-        self.is_reset[way] |= packet.has(RST);
-        if packet.payload_bytes > 0 {
-            let begin = packet.sequence + i64::from(packet.has(SYN));
-            self.waiting[way].push((begin, begin + packet.payload_bytes.cast_signed()));
-        }
-        self.miss(1 - way, packet);
-    }
-
-    /// Counts what a side has sent, an acknowledgement covers, and the tap has missed.
-    fn miss(&mut self, of: usize, packet: &Packet) {
-        let received = &mut self.received[of];
-        *received = (*received).max(1);
-        self.waiting[of].sort_unstable();
-        for (begin, end) in std::mem::take(&mut self.waiting[of]) {
-            if begin > *received {
-                self.waiting[of].push((begin, end));
-            } else {
-                *received = (*received).max(end);
-            }
-        }
-        let fin = i64::from(self.closed[of] && packet.acknowledged >= self.highest[of]);
-        let up_to = packet.acknowledged - fin;
-        let gap_end = self.waiting[of].first().map_or(up_to, |(begin, _)| up_to.min(*begin));
-        if packet.has(ACK) && gap_end > *received && *received < up_to {
-            let missed = (gap_end - std::mem::replace(received, gap_end)).cast_unsigned();
-            // Only of an open connection.
-            if self.is_open == [true; 2] && self.is_reset == [false; 2] {
-                self.missed += missed;
-                self.count(of, 2);
-            }
-        }
     }
 }

@@ -85,11 +85,12 @@ pub(crate) fn may_need_packets(scenario: &Json) -> bool {
         "close-reset-outside",
         "close-reset-at-edge",
         "close-reset-in-flight",
+        "close-reset-then-data",
         "open-fast",
         "open-blind-reset",
         "open-scan",
         "open-early-ack",
-        "tap-losses",
+        "tap-",
         "mirrored",
     ]
     .iter()
@@ -109,7 +110,7 @@ pub(crate) fn number(of: &Json, name: &str) -> u64 {
 }
 
 /// Returns what separates flows, as text.
-fn key(protocol: &Json, mut ends: [(Json, Json); 2], vlans: [Json; 2]) -> String {
+fn key(protocol: &Json, mut ends: [(Json, Json); 2], vlans: &[Json; 2]) -> String {
     ends.sort_by_key(|end| format!("{end:?}"));
     format!("{protocol} {ends:?} {vlans:?}")
 }
@@ -117,14 +118,14 @@ fn key(protocol: &Json, mut ends: [(Json, Json); 2], vlans: [Json; 2]) -> String
 fn key_of_record(record: &Record) -> String {
     let of = |name: &str| record[name].clone();
     let ends = [(of("source"), of("source_port")), (of("destination"), of("destination_port"))];
-    key(&record["protocol"], ends, [of("vlan"), of("customer_vlan")])
+    key(&record["protocol"], ends, &[of("vlan"), of("customer_vlan")])
 }
 
 fn key_of_answer(scenario: &Json, flow: &Json) -> String {
     let ends = ["client", "server"].map(|side| (flow[side]["address"].clone(), flow[side]["port"].clone()));
     let in_key = scenario["settings"]["vlan_in_key"] == true;
     let vlan = |at: usize| if in_key { flow["client"]["vlans"][at].clone() } else { Json::Null };
-    key(&flow["protocol"], ends, [vlan(0), vlan(1)])
+    key(&flow["protocol"], ends, &[vlan(0), vlan(1)])
 }
 
 /// Returns the flows by key, in the order of their starts.
@@ -137,7 +138,9 @@ fn by_key<T>(
     for flow in flows {
         all.entry(key(&flow)).or_default().push(flow);
     }
-    all.values_mut().for_each(|flows| flows.sort_by_key(&start));
+    for flows in all.values_mut() {
+        flows.sort_by_key(&start);
+    }
     all
 }
 
