@@ -275,13 +275,15 @@ impl Dimension {
             // Without one of its SYNs, no end is the one that opens.
             "open-simultaneous" => other.axis == View,
             // The connection stays open.
-            "open-early-ack" => matches!(other.axis, View | Close | Reuse),
+            "open-early-ack" if matches!(other.axis, View | Close | Reuse) => true,
             // It hides the time of a round trip.
-            "open-swapped" => {
+            "open-swapped" | "open-early-ack" => {
                 other.axis == View
-                    || matches!(other.name, "reordered" | "reordered-late" | "lost-fast")
-                    || matches!(other.name, "http-shuffled" | "tls-shuffled")
+                    || ["reordered", "reordered-late", "lost-fast", "http-shuffled", "tls-shuffled"]
+                        .contains(&other.name)
             }
+            // What is left of a datagram whose end is not in the file belongs to no flow.
+            "fragments" => other.axis == File,
             "close-reset-at-edge" if other.name == "pause-beyond-timeout" => true,
             // Without its SYNs, a window is not known, and numbers near those of another connection
             // do not tell the two apart.
