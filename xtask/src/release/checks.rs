@@ -29,8 +29,8 @@ pub(super) fn run(root: &Path) -> Result<()> {
     );
     ensure!(crate::run(crate::Task::Ci, root)? == ExitCode::SUCCESS, "CI fails");
     let mut scenarios = Command::new("cargo");
-    scenarios.current_dir(root).args(["test", "--workspace", "--locked", "--test=command", "--"]);
-    finish(scenarios.arg("records_of_scenarios").env("FLOWLOOM_SCENARIOS", "1000"))?;
+    scenarios.current_dir(root).args(["test", "--locked", "--package=flowloom-apps", "--test=corpus"]);
+    finish(scenarios.env("FLOWLOOM_SCENARIOS", "10000"))?;
     ensure!(packaged::run(root)? == ExitCode::SUCCESS, "the packages do not work");
     if is_installed("deny") {
         finish(Command::new("cargo").current_dir(root).args(["deny", "check"]))?;
