@@ -126,7 +126,7 @@ impl Case {
         let compose = |flow: &mut _, later: &mut _| self.app.compose(flow, later);
         let merged = merge_parts(parts.collect(), Some(self.idle_timeout), compose)?;
         let record = |flow: &FlowRecord<Accounted>| {
-            let row = AccountingRecord::of(&flow.key, &flow.state, flow.ended).row();
+            let row = AccountingRecord::new(&flow.key, &flow.state, flow.ended).row();
             named(&AccountingRecord::schema(), &row.values)
         };
         Ok(merged.flows.iter().map(record).collect())
