@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_there_without_libcachesim() {
+    fn rows_are_printed_without_libcachesim() {
         let tool = Tool { version: String::new(), git: String::new() };
         let mut report = JudgedReport::new(tool, Host::read("", &[]), serde_json::Value::Null);
         let options = Options { rounds: 1, accesses: 120_000, trace: None, python: None };

@@ -156,7 +156,7 @@ mod tests {
     use crate::input::CaptureFile;
 
     #[test]
-    fn every_mode_and_round_finds_the_same() {
+    fn every_mode_and_round_finds_the_same_results() {
         let capture = CaptureFile::generate(2000, 100).unwrap();
         let sizing = Sizing::guess(capture.path(), 2).unwrap();
         let mut source = Looped::open(capture.path(), 4000).unwrap();

@@ -204,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn rows_tell_whether_they_reach_their_goal() {
+    fn rows_show_whether_they_reach_their_goal() {
         let text = report().to_text();
         let ends: Vec<&str> = text.lines().filter_map(|line| line.split("faster").nth(1)).collect();
         assert_eq!(ends, ["   cpu    ≥ 1.00 met", "   wall   ≥ 5.00 missed", "   cpu    -"], "{text}");
     }
 
     #[test]
-    fn the_published_names_stay_and_the_report_reads_as_one_without_goals() {
+    fn published_names_are_kept_and_the_report_reads_as_one_without_goals() {
         let json = serde_json::to_string(&report()).unwrap();
         let plain: Report = serde_json::from_str(&json).unwrap();
         assert_eq!(plain.ratios[0], report().ratios[0].row);

@@ -43,7 +43,7 @@ mod tests {
     use crate::walk::walk_parse_hash;
 
     #[test]
-    fn libpcap_finds_what_we_find() {
+    fn libpcap_finds_the_same_packets() {
         let capture = CaptureFile::generate(1000, 50).unwrap();
         let hasher = FlowHasher::with_seed(1);
         let ours = walk_parse_hash(&mut Looped::open(capture.path(), 2000).unwrap(), &hasher).unwrap();

@@ -171,7 +171,7 @@ mod tests {
     use flowloom_measure::{Host, rows::Tool};
 
     #[test]
-    fn everyone_gives_the_same_answers_and_batches_meet_batches() {
+    fn all_implementations_give_the_same_answers_and_batches_equal_batches() {
         let tool = Tool { version: String::new(), git: String::new() };
         let mut report = JudgedReport::new(tool, Host::read("", &[]), serde_json::Value::Null);
         let options = Options { rounds: 1, flows: vec![500], dpdk_megabytes: None };

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_comes_out() {
+    fn every_packet_is_written() {
         for sides in [descriptors(100_001), descriptor_batches(100_001)] {
             let sides = sides.unwrap();
             assert!(sides.producer_ns > 0 && sides.consumer_ns > 0);

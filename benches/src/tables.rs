@@ -269,7 +269,7 @@ mod tests {
     use flowloom_measure::{Host, rows::Tool};
 
     #[test]
-    fn everyone_gives_the_same_answers() {
+    fn all_implementations_give_the_same_answers() {
         let host = Host::read("", &[]);
         let tool = Tool { version: String::new(), git: String::new() };
         let mut report = JudgedReport::new(tool, host, serde_json::Value::Null);

@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_label_for_the_port_alone_is_no_evidence() {
+    fn a_label_from_the_port_alone_is_not_evidence() {
         let kept = |line| with_evidence(line).map(|(_, protocols)| protocols);
         assert_eq!(kept("7\teth:ip:tcp:http\t\t\t\t\t\t").as_deref(), Some("eth:ip:tcp"));
         assert_eq!(kept("7\teth:ip:tcp:http\tGET\t\t\t\t\t").as_deref(), Some("eth:ip:tcp:http"));
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_those_behind_the_last_transport() {
+    fn protocol_words_follow_the_last_transport_header() {
         assert_eq!(behind_transport("eth:ethertype:ip:tcp:tls"), ["tls"]);
         assert_eq!(behind_transport("eth:ip:udp:gtp:ip:tcp:nbss:smb2"), ["nbss", "smb2"]);
         assert!(behind_transport("eth:ip:icmp").is_empty());

@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_are_written_as_pcre_has_them() {
+    fn pattern_ends_use_the_syntax_of_pcre() {
         assert_eq!(for_vectorscan(r"^a$|[$]\$($|b)"), r"^a\z|[$]\$(\z|b)");
     }
 }

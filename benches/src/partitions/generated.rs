@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tunnels_are_seen_as_such() {
+    fn tunnels_are_recognised() {
         let mut draw = Draw(3);
         let mut traffic = Traffic { tunnelled: 8, back: None, ..Traffic::new(&mut draw).unwrap() };
         let mut differ = 0;

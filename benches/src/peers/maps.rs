@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_search_for_a_hash_begins_where_its_user_prefetches() {
+    fn search_for_a_hash_begins_at_the_prefetched_line() {
         for number in 0..100 {
             let mut map = Prefetching::<2>::with_capacity_for(100);
             assert!(map.put([number, 7], [number; 4]));

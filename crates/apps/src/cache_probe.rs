@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_ends_where_the_application_beside_it_says() {
+    fn flow_ends_where_the_combined_application_ends_it() {
         use crate::accounting::Accounting;
         let cache = CacheSpec::PAPER.with_policy(Policy::FullLru).build().expect("a valid cache");
         let mut probe = CacheProbe::new(Accounting::new(Some(1)), cache, ProbeCounts::default());

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_find_each_other_whatever_the_rules_deny() {
+    fn neighbour_discovery_passes_all_rules() {
         let rules = FirewallRules::scanning(RuleSet::default(), Defaults::default());
         let rules = (Arc::new(LiveRules::new(rules)), FirewallOptions::default());
         let mut guard = Guard::new(Accounting::new(None), Some(rules));
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_denied_from_the_packet_on_that_identifies_it() {
+    fn flow_is_denied_from_its_identifying_packet_on() {
         let patterns = [Pattern::new("ssh", "^SSH-2"), Pattern::new("web", "^GET ")];
         let plan = || L7Plan::new(&patterns, L7Options::default()).unwrap();
         assert_eq!(GuardedProtocols::new(plan(), vec![String::from("shh")]).unwrap_err(), "shh");

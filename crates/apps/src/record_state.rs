@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn values_by_direction_become_those_of_source_and_destination() {
+    fn values_by_direction_become_values_of_source_and_destination() {
         let (key, way) = FlowKey::from_v4(0x0A00_0002, 0x0A00_0001, 7, 443, 17);
         assert_eq!(way, Direction::HighToLow);
         let schema = Given::schema();

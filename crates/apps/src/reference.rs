@@ -159,7 +159,7 @@ connection, or a flow without connections, or an interval of either. It begins w
 ";
 
 #[test]
-fn the_page_is_that_of_the_columns() {
+fn generated_page_describes_the_columns() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/records.md");
     let page = std::fs::read_to_string(&path).unwrap();
     assert!(page == reference(), "docs/records.md must be:\n{}", reference());

@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn the_source_sent_the_syn_or_received_its_answer_or_sent_first() {
+    fn source_sent_the_syn_or_received_the_syn_ack_or_sent_first() {
         use Direction::{HighToLow, LowToHigh};
         let talk = [(true, SYN), (false, SYN | ACK), (true, ACK)];
         assert_eq!(feed(&talk).source(), (LowToHigh, DirectionBasis::Syn));
@@ -454,21 +454,21 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_seen_from_the_middle_is_called_that() {
+    fn connection_without_a_captured_start_is_reported_as_such() {
         assert_eq!(feed(&[(true, ACK), (false, ACK)]).state(), TcpState::Midstream);
         assert_eq!(feed(&[(true, ACK), (false, RST)]).state(), TcpState::Reset);
         assert_eq!(feed(&[(true, RST), (false, SYN)]).state(), TcpState::SynSent);
     }
 
     #[test]
-    fn nothing_but_an_acknowledgement_answers_an_answer() {
+    fn only_an_acknowledgement_completes_the_handshake() {
         let answered = [(true, SYN), (false, SYN | ACK)];
         let state = |flags: u16| feed(&[answered.as_slice(), &[(true, flags)]].concat()).state();
         assert_eq!((state(0), state(ACK)), (TcpState::SynReceived, TcpState::Established));
     }
 
     #[test]
-    fn a_reset_wins_over_whatever_else_a_packet_says() {
+    fn rst_overrides_other_flags_of_the_packet() {
         let open = [(true, SYN), (false, SYN | ACK), (true, ACK)];
         for flags in [RST, RST | ACK, SYN | FIN | RST] {
             assert_eq!(feed(&[open.as_slice(), &[(false, flags)]].concat()).state(), TcpState::Reset);
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fin_behind_a_reset_opens_nothing() {
+    fn fin_after_a_reset_opens_no_connection() {
         let reset = [(true, SYN), (false, SYN | ACK), (true, ACK), (true, RST)];
         assert_eq!(feed(&[reset.as_slice(), &[(false, FIN | ACK)]].concat()).state(), TcpState::Reset);
         let again = [reset.as_slice(), &[(true, SYN), (false, SYN | ACK), (true, ACK), (false, FIN | ACK)]];

@@ -63,7 +63,7 @@ fn values(flow: &L7Flow) -> Vec<Value> {
 }
 
 #[test]
-fn a_connection_is_undecided_then_named_then_left_alone() {
+fn connection_is_inspected_until_its_protocol_is_named() {
     let plan = plan(L7Options::default());
     let packets = [
         Packet { from_client: true, sequence: 99, flags: SYN, payload: Vec::new() },
@@ -105,7 +105,7 @@ const RDP_REQUEST: &[u8] = b"\x03\0\0\x13\x0e\xe0\0\0\0\0\0\x01\0\x08\0\x03\0\0\
 const BAD_REQUEST: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
 
 #[test]
-fn an_answer_that_contradicts_the_question_wins() {
+fn protocol_of_the_answer_overrides_the_one_of_the_question() {
     let one = Some(Confidence::OneSide);
     let smb = b"\0\0\0\x08\xffSMB\x72\0\0\0";
     let http = b"GET / HTTP/1.1\r\n\r\n";
@@ -120,7 +120,7 @@ fn an_answer_that_contradicts_the_question_wins() {
 }
 
 #[test]
-fn an_answer_that_no_pattern_knows_makes_a_strict_protocol_a_guess() {
+fn unknown_answer_turns_a_strict_protocol_into_a_guess() {
     for (question, name) in [(RDP_REQUEST, "rdp"), (CLIENT_HELLO, "tls")] {
         assert_eq!(label(question, b""), (Some(name), Some(Confidence::OneSide)), "no answer yet");
         assert_eq!(label(question, b"what?\r\n"), (Some(name), Some(Confidence::Guess)));
@@ -128,7 +128,7 @@ fn an_answer_that_no_pattern_knows_makes_a_strict_protocol_a_guess() {
 }
 
 #[test]
-fn an_answer_in_kind_makes_a_label_sure() {
+fn answer_of_the_same_protocol_confirms_a_label() {
     let both = Some(Confidence::BothSides);
     let confirm = b"\x03\0\0\x13\x0e\xd0\0\0\x12\x34\0\x02\x09\x08\0\x02\0\0\0";
     let plain_confirm = b"\x03\0\0\x0b\x06\xd0\0\0\x12\x34\0";
@@ -157,14 +157,14 @@ fn a_weak_match_is_a_guess_unless_the_port_is_usual() {
 }
 
 #[test]
-fn an_answer_must_be_among_the_patterns() {
+fn expected_answer_must_be_a_known_pattern() {
     let patterns = parse_own("[it]\nregex = ^a\nanswer = other\n").unwrap();
     let error = L7Plan::new(&patterns, L7Options::default()).unwrap_err();
     assert!(error.to_string().starts_with("'answer = other' of the pattern it"), "{error}");
 }
 
 #[test]
-fn after_eight_data_packets_nothing_more_is_looked_at() {
+fn inspection_ends_after_eight_data_packets() {
     let plan = plan(L7Options::default());
     let mut packets: Vec<Packet> = (0..8).map(|i| data(i % 2 == 0, 100 + i / 2, b"\x01")).collect();
     assert_eq!(run(&plan, TCP, &packets[..7]).state(), L7State::NoMatchYet);
@@ -175,7 +175,7 @@ fn after_eight_data_packets_nothing_more_is_looked_at() {
 }
 
 #[test]
-fn segments_out_of_order_are_put_in_order_and_the_first_copy_wins() {
+fn reordered_segments_are_sorted_and_the_first_copy_is_kept() {
     let plan = plan(L7Options::default());
     let packets = [
         Packet { from_client: true, sequence: 99, flags: SYN, payload: Vec::new() },
@@ -189,7 +189,7 @@ fn segments_out_of_order_are_put_in_order_and_the_first_copy_wins() {
 }
 
 #[test]
-fn behind_a_gap_nothing_is_guessed() {
+fn no_protocol_is_guessed_after_a_gap() {
     let options = L7Options { window_bytes: 64, ..L7Options::default() };
     let packets = [
         Packet { from_client: true, sequence: 99, flags: SYN, payload: Vec::new() },
@@ -202,7 +202,7 @@ fn behind_a_gap_nothing_is_guessed() {
 }
 
 #[test]
-fn each_datagram_stands_for_itself() {
+fn each_datagram_is_inspected_alone() {
     let plan = plan(L7Options::default());
     let flow = run(&plan, UDP, &[data(true, 0, b"\x01noise"), data(false, 0, b"SIP/2.0 200 OK\r\n")]);
     assert_eq!(flow.protocol(), Some("sip"));
@@ -217,7 +217,7 @@ fn only_tcp_and_udp_are_inspected() {
 }
 
 #[test]
-fn a_window_taken_back_is_counted_and_its_direction_stays_unnamed() {
+fn reclaimed_window_is_counted_and_its_direction_stays_unnamed() {
     let plan = plan(L7Options { windows_max: 1, ..L7Options::default() });
     let mut app = plan.app();
     let mut flows = [L7Flow::default(), L7Flow::default()];

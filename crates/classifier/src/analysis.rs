@@ -332,7 +332,7 @@ mod tests {
     use crate::rule::{PortRange, PrefixV4, PrefixV6, ProtocolMatch};
 
     #[test]
-    fn duplicates_shadows_and_unreachable_rules_are_told_apart() {
+    fn duplicate_shadowed_and_unreachable_rules_are_distinguished() {
         let net =
             |address: u128, length: u32| Rule::v4(PrefixV4::new(address, length).unwrap(), PrefixV4::ANY);
         let ports = |low: u16, high: u16| Rule {
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_take_no_steps() {
+    fn duplicate_rules_take_no_search_steps() {
         let rules: Vec<Rule> = (0..1000_u128)
             .map(|i| Rule {
                 value: i as u32,
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn small_sets_are_judged_as_by_trying_all_packets() {
+    fn check_of_small_sets_agrees_with_all_packets() {
         let mut unreachable = 0;
         for seed in 0..300 {
             let mut random = Random::new(seed);

@@ -111,7 +111,7 @@ mod tests {
     use crate::rule::{PortRange, PrefixV6, ProtocolMatch, Rule};
 
     #[test]
-    fn headers_lie_in_a_rule_or_are_random() {
+    fn generated_headers_match_a_rule_or_are_random() {
         let mut rule =
             Rule::v6(PrefixV6::new(0x2001_0db8 << 96, 33).unwrap(), PrefixV6::new(7, 128).unwrap());
         rule.destination_ports = PortRange::new(1024, 2047).unwrap();

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_string_keeps_the_value_it_was_given_first() {
+    fn bit_string_keeps_its_first_value() {
         let mut interner = Interner::new();
         for i in 0..1000 {
             assert_eq!(interner.get(&[i, i + 1]), None);

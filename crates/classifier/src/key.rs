@@ -322,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_dimension_is_found_in_its_word() {
+    fn every_dimension_is_read_from_its_word() {
         let key = KeyV4::new(0x0102_0304, 0x0506_0708, (0x090a, 0x0b0c), 0x0d);
         let fields: [u32; 5] = core::array::from_fn(|d| key.dimension(d));
         assert_eq!(fields, [0x0102_0304, 0x0506_0708, 0x090a, 0x0b0c, 0x0d]);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tuple_becomes_the_key_of_its_family_and_back() {
+    fn tuple_converts_to_a_key_and_back() {
         for tuple in [
             FiveTuple::v4([10, 0, 0, 9], [10, 0, 0, 2], 53, 4096, 17),
             FiveTuple::v6([0xfe; 16], [1; 16], 7, 8, 6),

@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_is_read_as_it_is_written() {
+    fn prefix_reads_back_as_written() {
         for text in ["0.0.0.0/0", "10.0.0.0/8", "192.0.2.7/32"] {
             assert_eq!(text.parse::<PrefixV4>().map(|prefix| prefix.to_string()).as_deref(), Ok(text));
             assert_eq!(text.parse::<PrefixV6>(), Err(RuleError::NoPrefix { bits: 128 }));
@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn host_bits_are_cleared_and_length_zero_is_everything() {
+    fn host_bits_are_cleared_and_length_zero_matches_everything() {
         let prefix = PrefixV4::new(0xc0a8_0107, 24).unwrap();
         assert_eq!(prefix.to_string(), "192.168.1.0/24");
         assert_eq!((prefix.low(), prefix.high()), (0xc0a8_0100, 0xc0a8_01ff));
@@ -566,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protocol_mask_with_holes_is_larger_as_an_interval() {
+    fn protocol_mask_with_holes_widens_to_an_interval() {
         let odd = ProtocolMatch::new(1, 1);
         assert!(odd.contains(7) && !odd.contains(6) && !odd.is_interval());
         assert_eq!(odd.span(), Span { low: 1, high: 255 });
@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn a_v6_prefix_is_a_box_of_four_words() {
+    fn ipv6_prefix_is_a_box_of_four_words() {
         let rule = Rule::v6(PrefixV6::new(0x2001_0db8 << 96 | 5 << 64, 48).unwrap(), PrefixV6::ANY);
         let spans = rule.spans::<KeyV6>().unwrap();
         assert_eq!(spans[0], Span { low: 0x2001_0db8, high: 0x2001_0db8 });

@@ -184,7 +184,7 @@ mod tests {
     use crate::rule::{FlagsColumn, PrefixV4};
 
     #[test]
-    fn a_rule_knows_where_it_stood() {
+    fn rule_keeps_its_position() {
         let rule = |priority| Rule { priority, ..Rule::ANY };
         let set = RuleSet::new(vec![rule(0), rule(5), rule(-1), rule(5)]).unwrap();
         let positions: Vec<Option<u32>> = (0..5).map(|id| set.position(RuleId(id))).collect();

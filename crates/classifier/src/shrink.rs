@@ -300,7 +300,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 5 } else { 10_000 }))]
         #[test]
-        fn no_answer_changes(
+        fn shrunk_rule_set_gives_the_same_answers(
             rules in prop::collection::vec(rule(), 1..24),
             holds in any::<u32>(),
             // Searches of small sets end early too.
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "too slow")]
-    fn a_staircase_becomes_disjoint_and_is_found_with_few_reads() {
+    fn staircase_rules_become_disjoint_and_take_few_reads() {
         let set = RuleSet::new(staircase(4096)).unwrap();
         let smaller = shrink(&set.flatten::<KeyV4>());
         let classifier = ClassifierBuilder::new().build(&set).unwrap();

@@ -429,7 +429,7 @@ mod tests {
     use crate::rule::Addresses;
 
     #[test]
-    fn sets_are_as_large_as_asked_and_the_same_for_a_seed() {
+    fn generated_sets_have_the_requested_size_and_repeat_by_seed() {
         for profile in [Profile::Acl, Profile::Firewall, Profile::PacketFilter] {
             let set = rules(profile, 3000, 1, false).unwrap();
             assert_eq!(set.len(), 3000, "{profile:?}");
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_prefix_holds_what_the_narrow_one_held() {
+    fn wide_prefix_contains_the_narrow_one() {
         let (inner, outer) = (0x0a01_0203, 0x0a01_0000);
         assert!(prefix_v4(outer, 16).covers(prefix_v4(inner, 32)));
         assert!(prefix_v6(outer, 16).covers(prefix_v6(inner, 32)));

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_read_as_it_was_written_and_not_when_damaged() {
+    fn index_reads_back_as_written_and_damage_is_refused() {
         let index = index();
         let bytes = index.to_bytes();
         let again = CaptureIndex::of_bytes(&bytes).unwrap();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_says_why_it_does_not_belong_to_a_capture() {
+    fn index_for_another_capture_is_refused_with_the_reason() {
         let own = index().binding;
         assert_eq!(own.difference(&own), None);
         let differs = |other: Binding, why: &str| assert!(own.difference(&other).unwrap().contains(why));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_are_about_a_mebibyte_apart_and_limited() {
+    fn index_entries_are_about_a_mebibyte_apart_and_limited() {
         let cuts = |capture_bytes| Binding { capture_bytes, ..index().binding }.cuts();
         assert!(cuts(0).is_empty());
         assert!(cuts(PART_BYTES).is_empty());

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_run_is_looked_at_more_rarely_and_from_end_to_end() {
+    fn long_runs_are_sampled_more_rarely_over_their_whole_length() {
         let mut looks = Looks::default();
         for i in 0..4_000_u32 {
             looks.push((f64::from(i), u64::from(i)));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn even_a_run_of_no_time_is_looked_at_twice() {
+    fn shortest_run_is_sampled_twice() {
         let looks = Pace::start(Arc::new(Control::default())).unwrap().stop();
         assert!(looks.len() >= 2 && looks.iter().all(|look| look.1 == 0));
     }

@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_comes_back_as_it_was_written() {
+    fn part_reads_back_as_written() {
         let read = read_bytes(&part()).unwrap();
         let key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
         assert_eq!(read.records, [PartRecord::new(key, [5, 6], None, NoState)]);
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_parts_are_from_one_to_their_count() {
+    fn part_numbers_run_from_one_to_the_count() {
         assert_eq!("2/4".parse(), Ok(PartNumber { part: 2, of: 4 }));
         for text in ["0/4", "5/4", "4", "a/b", "-1/2", "1/"] {
             assert!(text.parse::<PartNumber>().is_err(), "{text}");

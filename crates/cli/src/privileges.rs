@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_is_looked_up_and_one_that_is_missing_is_named() {
+    fn unknown_user_is_named() {
         assert_eq!(
             Confinement::from_user(Some("root")).unwrap(),
             Confinement { user: Some((0, 0)), keeps: CapabilitySet::empty() }
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_confined_thread_reads_its_folders_and_works_and_can_do_nothing_else() {
+    fn confined_thread_can_only_read_its_folders() {
         let folder = tempfile::tempdir().unwrap();
         let (inside, outside) = (folder.path().join("rules"), tempfile::NamedTempFile::new().unwrap());
         std::fs::write(&inside, "a").unwrap();

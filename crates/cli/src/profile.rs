@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_overlap_until_their_timeout() {
+    fn flows_count_as_concurrent_until_their_timeout() {
         let stay = |begin_ns, last_ns| Stay { begin_ns, last_ns };
         assert_eq!(peak(&[stay(0, 10), stay(5, 20), stay(30, 40)], 0), (2, 5));
         assert_eq!(peak(&[stay(0, 10), stay(5, 20), stay(30, 40)], 100), (3, 30));

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_named_and_fields_stand_behind_them_in_one_order() {
+    fn fields_follow_the_columns_in_a_fixed_order() {
         assert_eq!(names(plan::<Accounted>(Some("source, end_reason"), "", None, None)).len(), 2);
         let all = names(plan::<Accounted>(Some("all"), "", None, None));
         assert_eq!(all.len(), Accounted::schema().columns().len());
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_without_a_place_in_the_format_are_left_out() {
+    fn columns_that_the_format_lacks_are_left_out() {
         assert!(plan::<L7Flow>(None, "", Some("l7_protocol == dns"), Some(Format::Ipfix)).is_ok());
         let left = plan::<TcpFlow>(None, "", None, None).unwrap().left_by(Format::Ipfix);
         assert_eq!(left, ["tcp_state", "order_digest"]);

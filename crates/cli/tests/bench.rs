@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::{Folder, flowloom};
 
 #[test]
-fn latencies_of_the_packet_path_are_ordered() {
+fn latency_percentiles_of_the_packet_path_ascend() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &["--packets", "3k", "--flows", "100"]);
     let run =

@@ -135,7 +135,7 @@ fn every_command_of_the_book_prints_what_its_page_shows() {
 }
 
 #[test]
-fn a_shown_line_that_is_not_printed_is_found() {
+fn documented_output_that_is_not_printed_is_found() {
     let judge = |shown: &[&str]| {
         let output = shown.to_vec();
         Shown { command: "x".into(), output }.compare("one\ntwo 2.5 s\nthree\n").is_ok()
@@ -181,7 +181,7 @@ const BRIDGED: &str = "
 ";
 
 #[test]
-fn the_session_with_a_firewall_ends_well() {
+fn firewall_session_of_the_book_succeeds() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src/firewall.md");
     let session = fs::read_to_string(page).unwrap();
     let saved = session.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
@@ -243,7 +243,7 @@ fn the_session_with_a_firewall_ends_well() {
 }
 
 #[test]
-fn the_papers_systems_run_as_their_table_says() {
+fn systems_of_the_papers_run_as_documented() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src/papers.md");
     let text = fs::read_to_string(page).unwrap();
     let folder = Folder::new();

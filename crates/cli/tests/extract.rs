@@ -28,7 +28,7 @@ fn records(folder: &Folder, trace: &str, options: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn the_records_of_what_is_extracted_are_those_that_match() {
+fn extracted_packets_give_the_matching_records() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);
     let out = folder.path("out.pcapng");
@@ -48,7 +48,7 @@ fn the_records_of_what_is_extracted_are_those_that_match() {
 }
 
 #[test]
-fn a_filter_takes_all_packets_of_a_flow_of_which_it_matches_one() {
+fn filter_that_matches_one_packet_extracts_its_whole_flow() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);
     let out = folder.path("out.pcapng");
@@ -113,7 +113,7 @@ fn with_a_timeout_only_the_packets_of_records_that_match_are_written() {
 }
 
 #[test]
-fn an_index_finds_the_same_packets_and_reads_less() {
+fn index_finds_the_same_packets_with_fewer_reads() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &["--flows", "4000", "--packets", "60k"]);
     let (index, plain, found) = (folder.path("t.idx"), folder.path("a.pcapng"), folder.path("b.pcapng"));

@@ -238,7 +238,7 @@ fn rules_are_loaded_again_while_packets_flow() {
 }
 
 #[test]
-fn a_watched_file_is_loaded_when_it_changes_and_not_when_it_is_bad_or_too_much() {
+fn watched_file_is_reloaded_unless_it_is_invalid_or_too_large() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);
     let rules = folder.write("rules.toml", NONE.as_bytes());
@@ -269,7 +269,7 @@ fn a_watched_file_is_loaded_when_it_changes_and_not_when_it_is_bad_or_too_much()
 }
 
 #[test]
-fn a_line_of_statistics_comes_when_it_is_asked_for() {
+fn statistics_line_is_printed_on_request() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);
     let running = Running::start(&folder, &[&trace, "--workers", "2", "--listen", "127.0.0.1:0"]);
@@ -295,7 +295,7 @@ fn a_line_of_statistics_comes_when_it_is_asked_for() {
 }
 
 #[test]
-fn a_hang_up_ends_a_run_without_rules_as_it_does_any_other_command() {
+fn sighup_ends_a_run_without_rules() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);
     let mut running = Running::start(&folder, &[&trace, "--listen", "127.0.0.1:0"]);

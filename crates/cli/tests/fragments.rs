@@ -240,7 +240,7 @@ proptest! {
     /// Records of all parts and what is merged of their fragments are the records of one run over
     /// the whole, wherever it is cut and however the keys are grouped.
     #[test]
-    fn parts_and_their_merged_fragments_are_the_whole(
+    fn parts_and_their_merged_fragments_equal_the_whole(
         seed in 0_u32..1000,
         cuts in proptest::collection::vec(any::<u64>(), 0..7),
         groups in 1_usize..4,
@@ -262,7 +262,7 @@ proptest! {
     /// packets of its time, or only a range of bytes that holds them. Many packets have the same
     /// time, and times go back.
     #[test]
-    fn taps_cut_in_time_are_one_run_over_all_of_them(
+    fn parts_of_several_taps_merge_to_one_run_over_all(
         seed in 0_u32..1000,
         count in 2_usize..5,
         cuts in proptest::collection::vec(0_u64..1000, 0..6),
@@ -364,7 +364,7 @@ fn at_times(taps: &[Tap], cuts: &[u64], draws: &[u64]) -> Vec<PartOf> {
 }
 
 #[test]
-fn flows_that_summaries_do_not_determine_are_told_by_their_keys() {
+fn undetermined_flows_are_listed_by_key() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &["--flows", "300", "--packets", "20000"]);
     let how = ["--active-timeout", "0.02"];
@@ -374,7 +374,7 @@ fn flows_that_summaries_do_not_determine_are_told_by_their_keys() {
 }
 
 #[test]
-fn with_a_timeout_most_records_leave_their_part() {
+fn with_a_timeout_most_records_are_written_by_their_part() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &["--flows", "3000", "--packets", "20000"]);
     let size = std::fs::metadata(&trace).unwrap().len();
@@ -446,7 +446,7 @@ fn ranges_of_time_that_do_not_adjoin_are_refused() {
 }
 
 #[test]
-fn captures_that_overlap_are_one_part() {
+fn overlapping_captures_form_one_part() {
     let folder = Folder::new();
     let taps = ["a", "b"].map(|seed| {
         let number = if seed == "a" { "1" } else { "2" };
@@ -468,7 +468,7 @@ fn captures_that_overlap_are_one_part() {
 }
 
 #[test]
-fn packets_are_rows() {
+fn each_packet_becomes_a_row() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &["--packets", "2000", "--other", "0.1"]);
     let document = replay(&[&trace]);

@@ -3,7 +3,7 @@
 use crate::support::{Folder, flowloom, replay};
 
 #[test]
-fn counts_are_those_of_replay() {
+fn counts_match_replay() {
     let folder = Folder::new();
     for (name, options) in [
         ("t.pcap", &[][..]),

@@ -84,7 +84,7 @@ fn an_interrupted_run_prints_a_balanced_result() {
 }
 
 #[test]
-fn a_hang_up_ends_no_run_that_was_started_with_nohup() {
+fn sighup_does_not_end_a_run_under_nohup() {
     let folder = Folder::new();
     let path = folder.write("t.pcap", &pcap(60_000));
     let mut run = Command::new("nohup");
@@ -138,7 +138,7 @@ fn an_inspection_is_interrupted_while_it_digests_a_file() {
 }
 
 #[test]
-fn the_verdict_says_that_a_run_was_interrupted() {
+fn interrupted_run_has_a_verdict_that_says_so() {
     let folder = Folder::new();
     let path = folder.write("t.pcap", &pcap(60_000));
     let (command, child) = start(&["replay", &path, "--speed", "1000"]);
@@ -163,7 +163,7 @@ fn an_interrupted_run_still_writes_its_flows_and_verifies() {
 }
 
 #[test]
-fn a_named_pipe_is_waited_for_from_before_a_writer_opens_it() {
+fn run_waits_for_the_first_writer_of_a_named_pipe() {
     let folder = Folder::new();
     let path = folder.named_pipe();
     for (verb, layout) in [
@@ -191,7 +191,7 @@ fn a_named_pipe_is_waited_for_from_before_a_writer_opens_it() {
 }
 
 #[test]
-fn a_log_from_a_named_pipe_is_waited_for_until_an_interrupt() {
+fn reading_a_log_from_a_named_pipe_ends_at_an_interrupt() {
     let folder = Folder::new();
     let path = folder.named_pipe();
     let arguments = ["simulate", "tcb-cache", &path, "--format", "json", "--policy", "fa-lru"];
@@ -218,7 +218,7 @@ fn a_log_from_a_named_pipe_is_waited_for_until_an_interrupt() {
 }
 
 #[test]
-fn an_inspection_of_a_silent_pipe_ends_with_its_result() {
+fn interrupted_inspection_of_a_silent_pipe_prints_its_result() {
     for verb in ["inspect", "replay"] {
         let mut read = WAITS.into_iter().map(|wait| {
             let (command, child, mut stdin) = start_piped(&[verb, "-", "--format", "json"]);
@@ -234,7 +234,7 @@ fn an_inspection_of_a_silent_pipe_ends_with_its_result() {
 }
 
 #[test]
-fn a_run_that_waits_for_a_silent_pipe_ends_with_its_result() {
+fn interrupted_run_on_a_silent_pipe_prints_its_result() {
     let packets = pcap(100);
     // The whole file, a file that ends inside a record, the beginning of a header, and an empty
     // file.
@@ -249,7 +249,7 @@ fn a_run_that_waits_for_a_silent_pipe_ends_with_its_result() {
 }
 
 #[test]
-fn what_came_through_a_pipe_is_dealt_with_while_it_is_silent() {
+fn received_packets_are_processed_while_a_pipe_is_silent() {
     // More than several whole batches.
     let packets = pcap(1_234);
     for layout in
@@ -273,7 +273,7 @@ fn what_came_through_a_pipe_is_dealt_with_while_it_is_silent() {
 }
 
 #[test]
-fn what_comes_before_a_named_pipe_without_a_writer_is_dealt_with() {
+fn inputs_before_a_named_pipe_without_a_writer_are_processed() {
     let folder = Folder::new();
     let (file, path) = (folder.write("t.pcap", &pcap(1_234)), folder.named_pipe());
     for (verb, layout) in [
@@ -324,7 +324,7 @@ fn what_comes_before_a_named_pipe_without_a_writer_is_dealt_with() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_run_that_breaks_while_its_pipe_is_silent_ends() {
+fn run_that_fails_while_its_pipe_is_silent_ends() {
     // More bytes than one write of the file.
     let packets = pcap(60_000);
     for layout in [&[][..], &["--workers", "1"], &["--workers", "2"]] {
@@ -345,7 +345,7 @@ fn a_run_that_breaks_while_its_pipe_is_silent_ends() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_a_run_has_written_is_in_its_file_while_its_pipe_is_silent() {
+fn written_records_are_in_the_file_while_the_pipe_is_silent() {
     let folder = Folder::new();
     let packets = pcap(100);
     for layout in [&[][..], &["--workers", "1"], &["--workers", "2", "--scheduler", "lfb"]] {

@@ -4,7 +4,7 @@ use crate::bytes::pcap;
 use crate::support::{Folder, flowloom};
 
 #[test]
-fn more_flows_than_memory_holds_name_the_option() {
+fn lack_of_memory_for_flows_names_the_option() {
     let folder = Folder::new();
     let trace = folder.write("t.pcap", &pcap(5));
     // Several hundred gigabytes, which are reserved but not touched if available.
@@ -95,7 +95,7 @@ fn tables_stay_within_the_budget_of_memory() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn an_interface_that_does_not_exist_is_named_with_the_others() {
+fn unknown_interface_error_lists_the_existing_ones() {
     let refused = flowloom(["replay", "--iface", "no-such-if"]).ends(3);
     if cfg!(feature = "live") {
         refused.says(&["no-such-if", "CAP_NET_RAW"]);

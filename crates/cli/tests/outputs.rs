@@ -23,7 +23,7 @@ fn campus() -> String {
 }
 
 #[test]
-fn a_full_disk_leaves_whole_records_and_their_number() {
+fn full_disk_leaves_whole_records_and_reports_their_count() {
     let folder = Folder::new();
     let input = folder.write("t.pcap", &pcap(5000));
     for name in ["f.csv", "f.jsonl", "conn.log", "f.eve", "f.ipfix", "f.nf9"] {
@@ -77,7 +77,7 @@ fn a_full_disk_leaves_whole_packets() {
 }
 
 #[test]
-fn a_collector_that_is_not_there_is_counted_in_records() {
+fn records_for_an_absent_collector_are_counted() {
     let unused = std::net::UdpSocket::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
     for scheme in ["ipfix", "netflow9"] {
         let collector = format!("{scheme}://{unused}");

@@ -62,7 +62,7 @@ fn workers_on_any_input_find_what_one_thread_finds() {
 }
 
 #[test]
-fn a_filter_that_selects_none_of_many_small_packets_loses_none_behind_them() {
+fn filter_that_skips_many_small_packets_loses_no_later_match() {
     let folder = Folder::new();
     // Ethernet, IPv4, UDP to port 7, and at the end to port 9.
     let frame = |port: u8| {

@@ -101,7 +101,7 @@ const OTHERWISE: [(&str, &[&str], [usize; 2], &str); 7] = [
 ];
 
 #[test]
-fn flows_are_wiresharks_conversations_but_for_what_the_help_says() {
+fn flows_equal_wiresharks_conversations_except_as_documented() {
     let Some(data) = real_captures() else { return };
     let folder = Folder::new();
     let counted =
@@ -138,7 +138,7 @@ fn every_layout_agrees_on_real_captures() {
 }
 
 #[test]
-fn verdicts_and_accounts_of_real_captures_are_the_oracles_in_every_layout() {
+fn verdicts_and_records_of_real_captures_match_the_oracle_in_every_layout() {
     let Some(data) = real_captures() else { return };
     let folder = Folder::new();
     let rules = folder.write(
@@ -216,7 +216,7 @@ fn real_fragments_are_joined_alike_in_every_layout() {
 }
 
 #[test]
-fn real_flows_are_named_alike_when_all_is_searched_again_at_every_packet() {
+fn labels_of_real_flows_match_a_full_rescan_at_every_packet() {
     let Some(folder) = real_captures() else { return };
     let path = folder.join("dev_mix_ether.pcap.zst");
     let path = path.to_str().unwrap();

@@ -26,7 +26,7 @@ fn a_large_table_says_whether_it_got_huge_pages() {
 }
 
 #[test]
-fn what_is_dropped_at_full_rings_is_told_of_each_worker() {
+fn drops_at_full_rings_are_reported_by_worker() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &["--flows", "500", "--packets", "60k"]);
     for scheduler in ["dh", "minload", "flowpin", "lfb"] {
@@ -174,7 +174,7 @@ fn every_scheduler_gives_equal_results_in_the_order_it_can_keep() {
 }
 
 #[test]
-fn without_order_the_oracle_compares_what_does_not_depend_on_it() {
+fn without_order_the_oracle_compares_order_independent_results() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);
     let rules = folder.write(
@@ -210,7 +210,7 @@ fn without_order_the_oracle_compares_what_does_not_depend_on_it() {
 }
 
 #[test]
-fn written_packets_come_back_as_they_were_in_every_layout() {
+fn written_packets_read_back_unchanged_in_every_layout() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);
     let expected = replay(&[&trace]);
@@ -314,7 +314,7 @@ fn csv_records(text: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_pace_in_packets_a_second_takes_its_time() {
+fn run_takes_the_time_of_its_packet_rate() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &["--packets", "500", "--flows", "20"]);
     for layout in [&[][..], &["--workers", "1"]] {
@@ -327,7 +327,7 @@ fn a_pace_in_packets_a_second_takes_its_time() {
 }
 
 #[test]
-fn a_pace_as_recorded_takes_the_recorded_time() {
+fn run_at_recorded_pace_takes_the_recorded_time() {
     let folder = Folder::new();
     // Four packets at intervals of a second, ten times as fast.
     let trace = folder.write("t.pcap", &bytes::pcap(4));

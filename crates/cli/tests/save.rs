@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{Folder, flowloom};
 
 #[test]
-fn traffic_and_talkers_of_a_page_are_those_of_the_run_in_any_layout() {
+fn traffic_and_talkers_of_a_page_match_the_run_in_any_layout() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);
     let result = |arguments: &[&str]| {

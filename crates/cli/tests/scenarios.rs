@@ -242,7 +242,7 @@ fn tshark_counts_connections_as_they_were_constructed() {
 }
 
 #[test]
-fn a_folder_that_is_not_fit_is_refused() {
+fn unsuitable_folder_is_refused() {
     let folder = Folder::new();
     folder.write("old", b"");
     flowloom(["generate", "scenarios", &folder.path(".")])

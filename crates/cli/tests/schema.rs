@@ -108,7 +108,7 @@ fn objects(value: &Value, place: String, found: &mut Vec<String>) {
 }
 
 #[test]
-fn documents_with_a_wrong_an_unknown_or_a_missing_property_are_rejected() {
+fn documents_with_wrong_unknown_or_missing_properties_are_rejected() {
     let folder = Folder::new();
     let path = folder.write("t.pcap", &pcap(3));
     let replayed = flowloom(["replay", &path, "--format", "json"]).ends(0).json();

@@ -55,7 +55,7 @@ fn an_interrupt_keeps_the_finished_points() {
 }
 
 #[test]
-fn the_real_day_is_read_and_ours_is_best_on_it() {
+fn policy_of_the_paper_is_best_on_the_real_day() {
     let Some(data) = real_data() else { return };
     let logs = data.join("logs");
     let day = logs.join("nasa_19950801_a.tsv.gz");

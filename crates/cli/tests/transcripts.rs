@@ -163,7 +163,7 @@ fn collect_help(words: &[&str], found: &mut Vec<(String, String)>) {
 }
 
 #[test]
-fn help_of_every_command_says_what_its_file_says() {
+fn help_of_every_command_equals_its_file() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/help");
     let mut found = Vec::new();
     collect_help(&[], &mut found);
@@ -179,13 +179,13 @@ macro_rules! transcripts {
     ($($name:ident)*) => {
         $(mod $name {
             #[test]
-            fn prints_what_its_file_says() {
+            fn command_prints_the_text_of_its_transcript() {
                 super::run(stringify!($name));
             }
         })*
 
         #[test]
-        fn every_file_is_run() {
+        fn every_transcript_is_run() {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
             let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
             let mut names: Vec<_> = files.map(|path| path.file_stem().unwrap().to_owned()).collect();

@@ -78,7 +78,7 @@ fn a_capture_that_is_cut_between_passes_ends_with_a_balanced_report() {
 }
 
 #[test]
-fn a_capture_that_grows_or_is_removed_is_replayed_as_it_was_opened() {
+fn capture_that_grows_or_is_removed_is_replayed_with_its_size_at_opening() {
     let whole = pcap(PACKETS);
     let folder = Folder::new();
     let path = folder.write("t.pcap", &whole);

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_estimate_that_does_not_fit_is_no_refusal() {
+    fn estimate_beyond_memory_is_reduced_and_not_refused() {
         let limits = GrowthLimits { first_flows: 1 << 20, flows_max: 1 << 24, memory_max_bytes: 1 << 20 };
         let build = |limits: GrowthLimits| {
             let (needed_bytes, limit_bytes) = (u64::from(limits.first_flows) * 100 + 4096, 1 << 20);

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn names_count_where_all_interfaces_have_one() {
+    fn interface_names_are_used_if_every_interface_has_a_name() {
         let names = |bytes: &[u8]| names_in(bytes).unwrap();
         assert_eq!(names(&capture(&[Some("eth0")])), Some(Captured::ByOne("eth0")));
         assert_eq!(names(&capture(&[Some("eth0"), Some("eth0")])), Some(Captured::ByOne("eth0")));

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_that_do_not_fit_are_refused_with_all_figures() {
+    fn tables_beyond_memory_are_refused_with_all_figures() {
         let budget = Budget { bytes: 100 << 20, source: "--memory is", advice: "a larger --memory" };
         assert_eq!(budget.clone().without(&[("rings", 16 << 20)]).unwrap(), 60 << 20);
         let failure = budget.without(&[("rings", 80 << 20)]).unwrap_err();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_grow_take_the_memory_of_fields_down_to_a_minimum() {
+    fn growing_tables_reduce_the_memory_of_fields_to_a_minimum() {
         let memory = FieldMemory::new(u64::MAX);
         let budget = Budget { bytes: (1024 + 24) << 20, source: "", advice: "" };
         let shares = budget.divide(u64::MAX, Some(&memory)).unwrap();

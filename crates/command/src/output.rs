@@ -562,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn one_file_under_two_names_is_one() {
+    fn file_under_two_names_is_recognised() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         let open = |name: &str| OutputFile::open(&folder.path().join(name)).unwrap();

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_that_stay_empty_go_again() {
+    fn created_folders_that_stay_empty_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let (outer, inner) = (folder.path().join("a"), folder.path().join("a/b"));
         drop(OutputFolder::open(&inner).unwrap());

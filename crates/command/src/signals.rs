@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interrupt_stops_every_run_and_its_echo_is_ignored() {
+    fn interrupt_stops_every_run_and_an_immediate_repeat_is_ignored() {
         let controls: Vec<Arc<Control>> = (0..2).map(|_| Arc::default()).collect();
         let mut handling = Handling {
             controls: controls.clone(),

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_is_one_only_if_its_rate_stays_and_it_never_stops() {
+    fn counter_is_accepted_only_if_its_rate_is_constant() {
         let flags =
             |flags: &str| format!("processor\t: 0\nmodel name\t: tsc\nflags\t\t: fpu {flags} sse\n");
         assert!(is_steady(&flags("tsc constant_tsc nonstop_tsc")));

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_detected_one_is_available() {
+    fn detected_instruction_set_is_available() {
         assert!(Isa::detect().is_available());
         assert!(Isa::Scalar.is_available());
         assert_eq!(Isa::available().next(), Some(Isa::Scalar), "from the plainest on");

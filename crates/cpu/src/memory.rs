@@ -99,7 +99,7 @@ mod tests {
 
     #[cfg(not(miri))]
     #[test]
-    fn the_tightest_limit_of_the_groups_counts_and_pages_of_files_go() {
+    fn tightest_cgroup_limit_applies_and_file_pages_count_as_free() {
         let available = |name, files: &[_]| crate::system_files::with_files(name, files, available_below);
         let meminfo = ("proc/meminfo", "MemAvailable: 100 kB\n");
         assert_eq!(available("none", &[meminfo]), Some(102_400));
@@ -139,7 +139,7 @@ mod tests {
 
     #[cfg(not(miri))]
     #[test]
-    fn addresses_that_are_taken_are_not_left() {
+    fn addresses_in_use_reduce_the_address_space_left() {
         let files = [("proc/self/status", "VmPeak:\t 9000000 kB\nVmSize:\t 3145728 kB\n")];
         let left =
             |all| crate::system_files::with_files("addresses", &files, |root| addresses_left(root, all));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_available_line_is_read_in_bytes() {
+    fn mem_available_is_converted_to_bytes() {
         let text = "MemTotal:       16384 kB\nMemAvailable:    4096 kB\n";
         assert_eq!(mem_available(text), Some(4 << 20));
         assert_eq!(mem_available("MemFree: 1 kB\n"), None);
@@ -161,7 +161,7 @@ mod tests {
 
     #[cfg(all(target_os = "linux", not(miri)))]
     #[test]
-    fn this_machine_has_some() {
+    fn this_machine_has_available_memory() {
         assert!(available_bytes().unwrap() > 1 << 20);
     }
 }

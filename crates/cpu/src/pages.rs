@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_of_an_even_number_of_lines_begin_with_an_odd_one() {
+    fn elements_of_an_even_number_of_lines_begin_at_an_odd_line() {
         fn odd<T: Zeroable>(len: usize, huge: HugePages) -> bool {
             let array = LineArray::<T>::try_new(len, huge).unwrap();
             assert_eq!(array.pages().bytes, (len * size_of::<T>()) as u64);
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_page_is_half_used_at_least() {
+    fn huge_pages_are_at_least_half_used() {
         const HALF: usize = HUGE_PAGE_BYTES / 2;
         for (bytes, pages) in
             [(2 * HALF, 1), (3 * HALF - 1, 1), (3 * HALF, 2), (4 * HALF + 1, 2), (7 * HALF, 4)]
@@ -545,7 +545,7 @@ mod tests {
 
     #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
     #[test]
-    fn one_huge_page_anywhere_in_a_run_is_some() {
+    fn one_huge_page_counts_as_partly_huge() {
         let smaps = "1000-3000 rw-p 00000000 00:00 0\nAnonHugePages:      2048 kB\n\
                      3000-5000 rw-p 00000000 00:00 0\nRss: 4 kB\nAnonHugePages:         0 kB\n\
                      5000-6000 rw-p 00000000 00:00 0\nAnonHugePages:      4096 kB\n\
@@ -583,7 +583,7 @@ mod tests {
         not(any(miri, sanitized))
     ))]
     #[test]
-    fn memory_goes_back() {
+    fn memory_is_returned_to_the_system() {
         let reserved = || {
             let status = std::fs::read_to_string("/proc/self/status").unwrap();
             let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();

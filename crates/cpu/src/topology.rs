@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_read_back_as_written() {
+    fn cpu_lists_read_back_as_written() {
         for cpus in [vec![], vec![0], vec![0, 1], vec![0, 2, 3, 4, 9], vec![65_535]] {
             assert_eq!(parse_cpu_list(&format_cpu_list(&cpus)), Ok(cpus));
         }
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_are_none_are_refused() {
+    fn malformed_cpu_lists_are_refused() {
         assert_eq!(parse_cpu_list("1,x"), Err(TopologyError::NotANumber { part: "x".to_owned() }));
         assert_eq!(parse_cpu_list("1-"), Err(TopologyError::NotANumber { part: "1-".to_owned() }));
         assert_eq!(parse_cpu_list("0,+1"), Err(TopologyError::NotANumber { part: "+1".to_owned() }));
@@ -359,7 +359,7 @@ mod tests {
 
     #[cfg(not(miri))]
     #[test]
-    fn cpus_that_are_not_there_yet_are_not_allowed() {
+    fn cpus_that_are_offline_are_not_allowed() {
         let status = ("proc/self/status", "Name:\tx\nCpus_allowed_list:\t0-127\n");
         for (name, online, expected) in [
             ("some", "0-1,4\n", vec![0, 1, 4]),
@@ -422,7 +422,7 @@ mod tests {
 
     #[cfg(all(target_os = "linux", not(miri)))]
     #[test]
-    fn a_thread_asks_for_itself() {
+    fn allowed_cpus_are_those_of_the_calling_thread() {
         let before = allowed_cpus().unwrap();
         let set = rustix::thread::sched_getaffinity(None).unwrap();
         let cpus: Vec<u32> = (0..1024).filter(|&cpu| set.is_set(cpu as usize)).collect();

@@ -416,7 +416,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "pattern 7 belongs to another scanner: this one has 1 patterns")]
-    fn the_name_of_another_scanners_pattern_is_refused_in_words() {
+    fn pattern_of_another_scanner_panics_with_a_message() {
         let _ = Scanner::new(&[Pattern::new("one", "^1")]).unwrap().name(PatternId(7));
     }
 }

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_are_those_that_a_random_payload_must_have() {
+    fn strength_counts_the_bits_that_a_random_payload_must_match() {
         for (regex, expected) in [
             ("^SSH-", 32.0),
             (r"^[\x00-\x0f].[\x00-\x7f]", 5.0),

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_better_basis_wins_and_an_equal_one_does_not() {
+    fn initiator_is_replaced_only_by_one_with_a_stronger_basis() {
         let (low, high) = (Direction::LowToHigh, Direction::HighToLow);
         for (i, basis) in DirectionBasis::ALL.into_iter().enumerate() {
             for (j, other) in DirectionBasis::ALL.into_iter().enumerate() {

@@ -123,7 +123,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_record_or_none(bytes in prop::collection::vec(any::<u8>(), Accounted::BYTES)) {
+    fn any_bytes_decode_to_a_record_or_are_refused(bytes in prop::collection::vec(any::<u8>(), Accounted::BYTES)) {
         if let Some(record) = Accounted::load(&bytes) {
             let mut again = Vec::new();
             record.save(&mut again);
@@ -154,7 +154,7 @@ fn usual_connections_compose_without_their_packets() {
 }
 
 #[test]
-fn a_reset_behind_the_cut_is_judged_by_what_came_before() {
+fn reset_after_the_cut_is_judged_by_earlier_packets() {
     use super::segments::{back, there};
     let talk = [there(SYN, 99, 0), back(SYN | ACK, 499, 100), there(ACK, 100, 500), back(ACK, 500, 100)];
     for (sequence, is_closed) in [(100, true), (5_000_000, false)] {
@@ -169,7 +169,7 @@ fn a_reset_behind_the_cut_is_judged_by_what_came_before() {
 }
 
 #[test]
-fn a_reset_behind_segments_of_one_side_is_judged_by_what_came_before() {
+fn reset_after_segments_of_one_side_is_judged_by_earlier_packets() {
     use super::segments::{back, there};
     let talk = [there(SYN, 99, 0), back(SYN | ACK, 499, 100), there(ACK, 100, 500), back(ACK, 500, 100)];
     // Taken alone, both are near the numbers that their side has sent; the other window is 8,192.

@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_or_two_vlan_ids_are_known_and_more_are_not() {
+    fn up_to_two_vlan_ids_are_recorded() {
         assert_eq!(vlans(0), [None, None]);
         assert_eq!(vlans(4095), [Some(4095), None]);
         assert_eq!(vlans(5 << 12 | 7), [Some(5), Some(7)]);

@@ -22,7 +22,7 @@ fn closed(packets: &[Sent]) -> Vec<Option<EndReason>> {
 }
 
 #[test]
-fn the_source_sent_the_syn_or_received_its_answer_or_sent_first() {
+fn source_sent_the_syn_or_received_the_syn_ack_or_sent_first() {
     let source = |packets: &[Sent]| {
         let records = records(None, packets);
         (records[0].source_direction(), records[0].direction_basis())
@@ -42,7 +42,7 @@ fn the_source_sent_the_syn_or_received_its_answer_or_sent_first() {
 }
 
 #[test]
-fn an_open_fin_is_the_one_without_acknowledgement() {
+fn open_fin_is_an_unacknowledged_fin() {
     let open = |packets: &[Sent]| records(None, &after_handshake(packets))[0].open_fins();
     let first = there(FIN | ACK, 101, 501);
     let [second, apart] = [back(FIN | ACK, 501, 102), back(FIN | ACK, 501, 101)];
@@ -113,7 +113,7 @@ fn a_syn_with_another_number_begins_a_connection() {
 }
 
 #[test]
-fn an_rst_closes_in_the_window_and_nowhere_else() {
+fn rst_closes_only_inside_the_window() {
     let reset = Some(EndReason::Reset);
     let scaled = |more: Sent| {
         vec![
@@ -165,7 +165,7 @@ fn an_rst_closes_in_the_window_and_nowhere_else() {
 }
 
 #[test]
-fn both_fins_close_and_the_last_acknowledgement_belongs_to_them() {
+fn both_fins_close_the_connection_with_their_last_acknowledgement() {
     let closing = [there(FIN | ACK, 101, 501), back(FIN | ACK, 501, 102), there(ACK, 102, 502)];
     assert_eq!(closed(&after_handshake(&closing)), [Some(EndReason::Fin)]);
     assert_eq!(closed(&after_handshake(&closing[..1])), [None]);
@@ -186,7 +186,7 @@ fn both_fins_close_and_the_last_acknowledgement_belongs_to_them() {
 }
 
 #[test]
-fn a_cut_keeps_direction_numbers_and_fins() {
+fn cut_records_keep_direction_sequence_numbers_and_fins() {
     let talk = after_handshake(&[
         there(FIN | ACK, 101, 501).at(2),
         // The record is cut here: the server sends first in the next one.
@@ -223,7 +223,7 @@ fn records_last_for_the_active_timeout_at_most() {
 }
 
 #[test]
-fn times_are_those_of_the_stamps_and_the_active_timeout_follows_the_run() {
+fn record_times_are_time_stamps_and_the_active_timeout_follows_the_run_clock() {
     let seconds = |record: &Accounted| {
         let (first_ns, last_ns) = record.times_ns();
         (first_ns / 1_000_000_000, last_ns / 1_000_000_000, record.times_back())

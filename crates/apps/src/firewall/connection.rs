@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn segment_that_opens_nothing_is_invalid() {
+    fn segment_without_a_connection_is_invalid() {
         for flags in [SYN | ACK, RST, RST | ACK, FIN | ACK, FIN] {
             assert_eq!(
                 Connection::default().take(&tcp(flags), FORTH),

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authentication_header_of_ipv6_is_found() {
+    fn authentication_header_of_ipv6_is_found() {
         let mut packet = vec![0x60, 0, 0, 0, 0, 28, 60, 64];
         packet.extend([1; 32]);
         packet.extend([51, 0, 1, 4, 0, 0, 0, 0]);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_fragment_of_ipv6_is_found_behind_other_extensions() {
+    fn first_fragment_of_ipv6_is_found_after_other_extension_headers() {
         let mut packet = vec![0x6b, 0x80, 0, 0, 0, 24, 60, 64];
         packet.extend([1; 16]);
         packet.extend([2; 16]);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sender_is_known_of_ethernet_alone() {
+    fn sender_address_is_known_only_on_ethernet() {
         let ip = v4(17, [0, 0], &[0, 9, 0, 80, 0, 8, 0, 0]);
         let plain = [&[1; 6][..], &[2; 6], &[8, 0], &ip].concat();
         let tagged = [&[1; 6][..], &[2; 6], &[0x81, 0, 0, 5, 8, 0], &ip].concat();

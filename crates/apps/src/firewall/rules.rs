@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn actions_win_over_defaults_and_numbers_are_those_of_the_file() {
+    fn actions_override_defaults_and_rule_numbers_follow_the_file() {
         let to = |port: u16, priority: i32, action: Option<Action>| Rule {
             destination_ports: PortRange::exact(port),
             priority,

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn chunk_that_opens_nothing_is_invalid() {
+    fn chunk_without_an_association_is_invalid() {
         for chunk in [0, 2, 3, 6, 7, 9, 10, 11, 14] {
             assert_eq!(walk(&[chunk]), [false], "{chunk}");
         }

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn evidence_keeps_the_pattern_and_its_strength() {
+    fn evidence_names_the_pattern_and_its_strength() {
         assert_eq!(Evidence::default().get(), None);
         for weak in [false, true] {
             for id in [0, 1, 4095] {

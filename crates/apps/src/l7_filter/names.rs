@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_leaked_once() {
+    fn each_distinct_name_is_leaked_once() {
         let first = intern("a-name-of-this-test").expect("few names are known");
         let again = intern("a-name-of-this-test").expect("it is known");
         assert!(std::ptr::eq(first, again));

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_without_places_lends_nothing() {
+    fn empty_pool_lends_nothing() {
         let mut pool: Pool<Vec<u8>> = Pool::new(0);
         assert_eq!(pool.get(&mut None, Vec::new, Vec::clear), None);
     }

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_about_a_flow_counts_and_is_none_of_its_segments() {
+    fn icmp_error_counts_in_its_flow_but_not_as_a_segment() {
         let (key, _) = FlowKey::from_v4(1, 2, 40_000, 443, TCP);
         let mut headers = Headers::new(key, Direction::HighToLow);
         headers.payload_bytes = 36;

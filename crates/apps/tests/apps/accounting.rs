@@ -160,7 +160,7 @@ fn found(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn records_are_those_of_a_plain_accounting_in_every_layout(
+    fn records_match_a_plain_accounting_in_every_layout(
         (flows, packets) in (1..60_u64, 1..1500_u64),
         seed: u64,
         rate_pps in 50..5_000_u64,

@@ -224,7 +224,7 @@ fn talk(options: FirewallOptions, client: [u8; 4], packets: &[(bool, u8)]) -> (S
 }
 
 #[test]
-fn replies_pass_and_what_the_other_end_opens_does_not() {
+fn replies_pass_and_connections_from_outside_are_denied() {
     let handshake =
         [(true, SYN), (false, SYN | ACK), (true, ACK), (false, ACK), (false, SYN), (false, ACK)];
     let usual = FirewallOptions::default();
@@ -246,7 +246,7 @@ fn replies_pass_and_what_the_other_end_opens_does_not() {
 }
 
 #[test]
-fn strict_tcp_wants_to_see_the_opening() {
+fn strict_tcp_denies_connections_without_a_syn() {
     let strict = FirewallOptions { strict_tcp: true, ..FirewallOptions::default() };
     let midstream = [(true, ACK), (false, ACK), (true, SYN), (false, SYN | ACK), (true, ACK)];
     assert_eq!(talk(strict, [10, 0, 0, 1], &midstream).0, "ddaaa");
@@ -256,7 +256,7 @@ fn strict_tcp_wants_to_see_the_opening() {
 }
 
 #[test]
-fn rules_say_what_is_decided_without_them() {
+fn rules_state_the_verdict_of_unmatched_packets() {
     let defaults = Defaults { unmatched: Verdict::Accept, ..Defaults::default() };
     assert_ne!(defaults, Defaults::default());
     assert_eq!(FirewallRules::scanning(RuleSet::default(), defaults).defaults(), defaults);
@@ -280,7 +280,7 @@ fn a_connection_that_opens_on_a_flow_of_fragments_is_judged_by_its_opener() {
 }
 
 #[test]
-fn a_flow_says_among_which_rules_its_rule_has_its_number() {
+fn records_state_the_rule_set_of_their_rule_number() {
     for per_packet in [false, true] {
         let live = Arc::new(LiveRules::new(web_only()));
         let options = FirewallOptions { per_packet, ..FirewallOptions::default() };
@@ -327,7 +327,7 @@ fn results_do_not_depend_on_the_number_of_workers() {
 }
 
 #[test]
-fn a_packet_comes_in_by_the_interface_of_its_port_and_leaves_by_the_other() {
+fn packet_enters_by_the_interface_of_its_port_and_leaves_by_the_other() {
     let text = "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -i eth0 -o eth1 -p udp -j ACCEPT\nCOMMIT\n";
     let asked = LoadOptions { chain: Some(String::from("FORWARD")), ..LoadOptions::default() };
     let policy = load::load(text, RuleFormat::Iptables, &asked).unwrap();

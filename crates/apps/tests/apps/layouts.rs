@@ -177,7 +177,7 @@ fn check_generated(memory: &Memory) {
 }
 
 #[test]
-fn a_mixture_has_the_same_results_in_shards() {
+fn mixed_traffic_has_the_same_results_in_shards() {
     let config = MixConfig { packets: 1_500, flows: 300, fragment_permille: 30, ..MixConfig::default() };
     check_generated(&Memory::new(config));
 }

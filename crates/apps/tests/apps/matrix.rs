@@ -232,7 +232,7 @@ fn shared<A: RecordState, B: RecordState>(
 }
 
 #[test]
-fn modules_beside_each_other_give_what_each_gives_alone() {
+fn combined_modules_give_the_results_of_each_alone() {
     let config = MixConfig { packets: 3_000, flows: 400, fragment_permille: 20, ..MixConfig::default() };
     let (memory, plan) = (Memory::new(config), plan());
     let live = Arc::new(LiveRules::new(firewall(STATES)));

@@ -85,7 +85,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn parts_merge_to_the_whole_or_are_refused(
+    fn parts_merge_to_the_result_of_the_whole_or_are_refused(
         packets in vec(sent(), 1..120),
         cuts in vec(any::<prop::sample::Index>(), 1..5),
         idle_ms in prop::option::of(10..2_000_u64),
@@ -113,7 +113,7 @@ proptest! {
 }
 
 #[test]
-fn parts_of_a_generated_mixture_merge() {
+fn parts_of_generated_traffic_merge() {
     let memory = Memory::new(MixConfig { packets: 20_000, flows: 700, ..MixConfig::default() });
     let cuts = [3_000, 9_000, 9_001, 14_000];
     for idle_ns in [None, Some(2_000_000)] {

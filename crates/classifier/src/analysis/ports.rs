@@ -124,7 +124,7 @@ mod tests {
     use crate::random::Random;
 
     #[test]
-    fn every_rule_that_matches_all_of_some_ports_is_looked_at_once() {
+    fn each_rule_that_matches_all_ports_is_examined_once() {
         let mut random = Random::new(7);
         let mut range = || {
             let (low, bits) = (random.below(1 << 16) as u16, random.below(17));

@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_found_through_the_string() {
+    fn child_is_found_through_the_bit_string() {
         // Sub-arrays 0‥4 are the first, 5‥15 the second; four children each.
         let node = node_word(0, 32, 6, 1 << 5, 100);
         let field = |cut: u64| cut << 32 | 0xdead_beef;
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfolded_root_sends_keys_where_its_word_does() {
+    fn unfolded_root_leads_keys_to_the_same_children_as_its_word() {
         let word = node_word(1, 7, 9, 0b0110_1000_0001_0010, 40);
         let root = Root::new(word);
         for cut in 0..1 << 9 {

@@ -49,7 +49,7 @@ fn overlapping_ranges_stay_within_memory_and_work() {
 }
 
 #[test]
-fn sets_of_every_kind_are_trees_within_the_default_limits() {
+fn sets_of_every_kind_build_within_the_default_limits() {
     for profile in [Profile::Acl, Profile::Firewall, Profile::PacketFilter] {
         for (count, v6) in [(10_000, false), (3_000, true), (10_000, true)] {
             let rules = synth::rules(profile, count, 1, v6).unwrap();
@@ -62,7 +62,7 @@ fn sets_of_every_kind_are_trees_within_the_default_limits() {
 }
 
 #[test]
-fn a_million_equal_rules_are_one() {
+fn million_equal_rules_collapse_to_one() {
     let rule = Rule { destination_ports: PortRange::exact(80), ..Rule::ANY };
     let rules = RuleSet::new(vec![rule; 1_000_000]).unwrap();
     let classifier = ClassifierBuilder::new().build(&rules).unwrap();
@@ -73,7 +73,7 @@ fn a_million_equal_rules_are_one() {
 }
 
 #[test]
-fn no_rules_match_nothing() {
+fn empty_rule_set_matches_nothing() {
     let classifier = ClassifierBuilder::new().build(&RuleSet::default()).unwrap();
     assert_eq!(classifier.classify_key(&KeyV4::default()), Match::NONE);
     assert_eq!(classifier.classify_key(&KeyV6::default()), Match::NONE);

@@ -136,7 +136,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(20))]
 
     #[test]
-    fn every_classifier_equals_the_first_match(rules in vec(rule(), 0..60), seed: u64) {
+    fn every_classifier_returns_the_first_match(rules in vec(rule(), 0..60), seed: u64) {
         let rules = RuleSet::new(rules).unwrap();
         let mut v4: Vec<KeyV4> = corners(&rules);
         v4.extend(headers::<KeyV4>(&rules, Traffic::MISSES, 100, seed));
@@ -149,7 +149,7 @@ proptest! {
     }
 
     #[test]
-    fn protocols_under_any_mask_are_told_apart(
+    fn protocols_under_any_mask_are_distinguished(
         protocols in vec(any::<(u8, u8)>().prop_map(|(value, mask)| ProtocolMatch::new(value, mask)), 2..40),
         port in 0_u16..3,
     ) {
@@ -198,7 +198,7 @@ fn every_length_of_a_batch_is_answered_in_several_trees() {
 
 /// Leaves store their lowest rule in thirteen bits, and ids that need more without their low bits.
 #[test]
-fn rules_with_ids_beyond_thirteen_bits_are_not_passed_by() {
+fn rules_with_ids_beyond_thirteen_bits_are_found() {
     for profile in [Profile::Acl, Profile::Firewall, Profile::PacketFilter] {
         let rules = synth::rules(profile, 20_000, 5, false).unwrap();
         let keys: Vec<KeyV4> = headers(&rules, Traffic::MISSES, 600, 9);

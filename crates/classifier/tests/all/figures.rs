@@ -41,7 +41,7 @@ fn compare<const N: usize>(found: &[(String, [u64; N])], recorded: &[(&str, [u64
 const PROFILES: [Profile; 3] = [Profile::Acl, Profile::Firewall, Profile::PacketFilter];
 
 #[test]
-fn rules_and_headers_are_drawn_alike() {
+fn rules_and_headers_repeat_by_seed() {
     fn draw_packets<K: Key>(set: &RuleSet) -> u64 {
         let keys = [Traffic::HITS, Traffic::MISSES, Traffic { zipf_flows: Some(50), ..Traffic::ZIPF }]
             .map(|traffic| headers::<K>(set, traffic, 300, 5));
@@ -100,7 +100,7 @@ fn aggrecuts_builds_the_same_trees() {
 }
 
 #[test]
-fn the_forms_of_pointers_read_as_many_words_as_the_paper_says() {
+fn pointer_forms_read_the_words_that_the_paper_states() {
     // [FLOWNP §3.3]: a string of 256 bits is eight words, one of 16 bits is part of one.
     assert_eq!(PointerForms::abs_words(Stride::Eight, 13), 13 * 9);
     assert_eq!(PointerForms::abs_words(Stride::Four, 26), 26 * 2);

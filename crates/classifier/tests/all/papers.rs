@@ -51,7 +51,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn aggrecuts_equals_the_first_match_and_keeps_its_worst_case(rules in vec(rule(), 0..20), seed: u64) {
+    fn aggrecuts_returns_the_first_match_within_its_worst_case(rules in vec(rule(), 0..20), seed: u64) {
         let rules = RuleSet::new(rules).unwrap();
         let keys = keys(&rules, seed);
         let expected: Vec<Match> = keys.iter().map(|key| rules.first_match(key)).collect();
@@ -73,7 +73,7 @@ proptest! {
     }
 
     #[test]
-    fn hicuts_equals_the_first_match(rules in vec(rule(), 0..40), seed: u64) {
+    fn hicuts_returns_the_first_match(rules in vec(rule(), 0..40), seed: u64) {
         let rules = RuleSet::new(rules).unwrap();
         for (binth, spfac) in [(1, 2.0), (4, 1.0), (8, 4.0)] {
             let build = |sharing| {
@@ -101,7 +101,7 @@ proptest! {
 }
 
 #[test]
-fn hicuts_reuses_identical_children_that_are_no_neighbours() {
+fn hicuts_reuses_identical_children_that_are_not_adjacent() {
     // The first and the third quarter of the sources have a rule each; the second and the fourth
     // have the last one alone, so that one leaf answers for both.
     let quarter = |address: u128| Rule::v4(PrefixV4::new(address << 24, 2).unwrap(), PrefixV4::ANY);
@@ -123,7 +123,7 @@ fn hicuts_reuses_identical_children_that_are_no_neighbours() {
 }
 
 #[test]
-fn a_leaf_of_hicuts_is_one_for_all_children_with_its_rules() {
+fn children_of_hicuts_with_equal_rules_share_a_leaf() {
     // The first rule lies in the first and the third quarter in part, and covers the second: both
     // have the same leaf, since a search of it compares whole rules.
     let ports = |low, high| Rule { source_ports: PortRange::new(low, high).unwrap(), ..Rule::ANY };
@@ -134,7 +134,7 @@ fn a_leaf_of_hicuts_is_one_for_all_children_with_its_rules() {
 }
 
 #[test]
-fn hicuts_cuts_as_wide_as_cells_and_copies_are_within_spfac() {
+fn hicuts_cuts_as_wide_as_spfac_allows() {
     let eighth = |at: u128| Rule::v4(PrefixV4::new(at << 29, 3).unwrap(), PrefixV4::ANY);
     let rules = RuleSet::new((0..8).map(eighth).collect()).unwrap();
     // Eight cells and eight rules in them are twice the rules; four are 1.5 times; and two cells
@@ -148,7 +148,7 @@ fn hicuts_cuts_as_wide_as_cells_and_copies_are_within_spfac() {
 }
 
 #[test]
-fn a_small_tree_is_written_word_for_word() {
+fn small_tree_has_the_expected_words() {
     // A single rule on the first byte of the source, 10.0.0.0/8: one node, two sub-arrays and the
     // rest.
     let rules =
@@ -179,7 +179,7 @@ fn two_sources_and_a_destination() -> RuleSet {
 }
 
 #[test]
-fn equal_sub_trees_of_cousins_are_stored_once_only_where_everything_is_shared() {
+fn equal_sub_trees_of_cousins_are_stored_once_if_sharing_is_global() {
     // The root cuts the first byte of the source; 10 and 11 have a node each that cuts the second
     // byte. The destination is cut below all three, for what the sources leave.
     let rules = two_sources_and_a_destination();
@@ -216,7 +216,7 @@ fn the_field_whose_children_have_the_fewest_rules_is_cut_first() {
 }
 
 #[test]
-fn a_rule_that_covers_everything_ends_the_list_and_is_found() {
+fn rule_that_covers_everything_ends_the_list_and_is_found() {
     let mut rules = two_sources_and_a_destination().rules().to_vec();
     rules.extend([Rule::ANY, Rule::v4(PrefixV4::new(0x0c00_0000, 8).unwrap(), PrefixV4::ANY)]);
     let (hidden, rules) =
@@ -232,7 +232,7 @@ fn a_rule_that_covers_everything_ends_the_list_and_is_found() {
 }
 
 #[test]
-fn a_limit_itself_is_within_the_limit() {
+fn value_equal_to_a_limit_is_allowed() {
     let build = |rules: &[Rule], steps_max, memory_bytes_max| {
         let rules = RuleSet::new(rules.to_vec()).unwrap();
         AggreCuts::build(&rules, Stride::Eight, Sharing::Siblings, Limits { memory_bytes_max, steps_max })

@@ -50,7 +50,7 @@ const TAKEN: [(Profile, [[u64; 3]; 4]); 3] = [
 ];
 
 #[test]
-fn trees_stay_about_as_good_as_they_were() {
+fn tree_sizes_stay_near_the_recorded_ones() {
     const HEADERS: u64 = 1000;
     let mut found = Vec::new();
     for (profile, taken) in TAKEN {

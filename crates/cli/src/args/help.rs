@@ -188,7 +188,7 @@ mod tests {
     use crate::args::Arguments;
 
     #[test]
-    fn every_verb_has_a_group_and_every_option_of_replay_a_heading() {
+    fn every_command_has_a_group_and_every_option_of_replay_a_heading() {
         let command = Arguments::command();
         let grouped: Vec<&str> = VERBS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
         for verb in command.get_subcommands() {

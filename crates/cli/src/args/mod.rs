@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_says_itself_what_it_takes() {
+    fn every_option_describes_its_own_value() {
         // The message of the standard library for text that is not a number or address.
         let of_the_library = ["invalid", "cannot parse", "number too", "malformed"];
         let mut refused = 0;

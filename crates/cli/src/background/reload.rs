@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_loaded_when_asked_or_changed_and_bad_ones_are_counted() {
+    fn files_are_reloaded_on_request_or_change_and_bad_ones_are_counted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rules");
         std::fs::write(&path, "good").unwrap();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_file_in_place_of_one_that_was_renamed_away_is_not_activated() {
+    fn half_written_file_after_a_rename_is_not_activated() {
         let folder = tempfile::tempdir().unwrap();
         let (path, _ask, activated) = watched(folder.path(), true, |_| {});
         std::fs::rename(&path, folder.path().join("backup")).unwrap();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changes_while_it_is_read_is_read_again_once_it_has_settled() {
+    fn file_that_changes_while_it_is_read_is_read_again() {
         for watch in [false, true] {
             let folder = tempfile::tempdir().unwrap();
             let mut times = 0;

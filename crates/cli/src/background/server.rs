@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_and_slow_clients_delay_no_other_and_are_cut_off() {
+    fn silent_and_slow_clients_are_disconnected_and_delay_no_other() {
         let address = server();
         let silent: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(address).unwrap()).collect();
         let mut slow = TcpStream::connect(address).unwrap();
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn other_hosts_need_a_wish() {
+    fn non_loopback_address_needs_an_explicit_option() {
         let public: SocketAddr = "0.0.0.0:0".parse().unwrap();
         assert!(
             matches!(bind(public, false), Err(Failure::Usage(text)) if text.contains("--listen-publicly"))

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_the_figures() {
+    fn statistics_line_has_the_figures() {
         let mut now = Snapshot::default();
         (now.packets, now.processed, now.denied, now.in_flight) = (12_345, 12_000, 7, 345);
         assert_eq!(

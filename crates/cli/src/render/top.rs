@@ -372,7 +372,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_stand_below_each_other() {
+    fn columns_are_aligned() {
         let row = |name: &str, number: &str| {
             let mut row: [String; 8] = Default::default();
             (row[0], row[1]) = (name.to_owned(), number.to_owned());

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quota_below_the_cpus_is_bad() {
+    fn quota_below_the_cpu_count_is_rated_bad() {
         assert_eq!(quota("max 100000", 2).state, Rating::Ok);
         assert_eq!(quota("150000 100000", 2).state, Rating::Bad);
         assert_eq!(quota("400000 100000", 2).state, Rating::Ok);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_that_slow_each_other_are_threads_of_one() {
+    fn cpus_that_slow_each_other_are_reported_as_threads_of_one_core() {
         let cpu = |id, siblings| {
             let mut cpu = Cpu::default();
             (cpu.id, cpu.siblings, cpu.last_level_group) = (id, siblings, vec![0, 1]);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_pages_come_from_either_side() {
+    fn huge_pages_are_transparent_or_reserved() {
         assert_eq!(huge_pages("always [madvise] never", "0").state, Rating::Ok);
         assert_eq!(huge_pages("always madvise [never]", "0").state, Rating::Fair);
         assert_eq!(huge_pages("always madvise [never]", "512").state, Rating::Ok);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_ticks_are_read_as_the_kernel_writes_them() {
+    fn memory_and_ticks_are_parsed_from_the_kernels_format() {
         assert_eq!(memory("MemTotal: 9 kB\nMemAvailable:  524288 kB\n").state, Rating::Fair);
         assert_eq!(memory("MemAvailable: 8388608 kB\n").state, Rating::Ok);
         assert_eq!(memory("").state, Rating::Unknown);

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_in_both_bases() {
+    fn numbers_are_read_in_decimal_and_hexadecimal() {
         assert_eq!(ether_type("0x9300"), Ok(0x9300));
         assert_eq!(ether_type("0X93ab"), Ok(0x93AB));
         assert_eq!(ether_type("37632"), Ok(0x9300));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_means_something_else_is_refused_by_name() {
+    fn number_with_another_meaning_is_refused_by_name() {
         let options = |tag_type, tunnel: &str| DecodingOptions {
             tag_type: vec![tag_type],
             tunnel: vec![(tunnel.to_owned(), 9)],

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_within_bounds_name_them() {
+    fn whole_number_out_of_bounds_names_the_bounds() {
         let some = within(1..=1024_u16);
         assert_eq!((some("1"), some("1024")), (Ok(1), Ok(1024)));
         for text in ["0", "1025", "99999999", "abc", "", "+8"] {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn no_number_has_a_sign() {
+    fn signed_number_is_refused() {
         for text in ["+1", "-1"] {
             assert!(count(text).is_err() && positive(text).is_err() && bytes(text).is_err(), "{text}");
             assert!(seconds(text).is_err() && percent(text).is_err() && think_factor(text).is_err());
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn paces_have_three_forms() {
+    fn pace_is_unlimited_a_multiple_or_a_rate() {
         assert_eq!(pace("max"), Ok(Pace::Max));
         assert_eq!(pace("x10"), Ok(Pace::Times(10.0)));
         assert_eq!(pace("5k"), Ok(Pace::PerSecond(5000.0)));

@@ -118,7 +118,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lost_and_nothing_is_too_wide(
+        fn wrapped_text_is_complete_and_within_the_width(
             line in "( {0,14})([a-zé]{1,40}( {1,4})){0,20}", width in 20_usize..120,
         ) {
             let parts = wrapped(&line, width);

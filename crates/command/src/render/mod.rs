@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_names_some_are_shown_and_the_others_counted() {
+    fn long_list_of_names_is_cut_and_the_rest_counted() {
         let names: Vec<String> = (0..20).map(|number| number.to_string()).collect();
         assert_eq!(some_of(&names[..2], " + "), "0 + 1");
         assert!(some_of(&names[..16], ", ").ends_with("14, 15"));

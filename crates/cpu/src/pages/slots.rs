@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_value_that_is_meant_is_taken_out() {
+    fn take_removes_only_the_addressed_value() {
         let mut slots = SlotArray::try_new(2, HugePages::No).unwrap();
         slots.occupy(1, Generation::FIRST, |_| 0, Rc::new(7)).unwrap();
         let mut take =
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn past_the_end_is_vacant_and_stays_so() {
+    fn cells_past_the_end_are_always_vacant() {
         let mut slots = SlotArray::try_new(1, HugePages::No).unwrap();
         assert_eq!(slots.occupy(1, Generation::FIRST, |_| 0, 'x'), Err('x'));
         assert_eq!(slots.get_live(1), None);
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn generations_are_odd_in_turn_and_repeat() {
+    fn generations_are_successive_odd_numbers_that_wrap() {
         let numbers = [0, 1, 2, (1 << 31) - 1, 1 << 31].map(|others| Generation::after(others).get());
         assert_eq!(numbers, [1, 3, 5, u32::MAX, 1]);
         let mut slots = SlotArray::try_new(1, HugePages::No).unwrap();
@@ -608,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_aligned_whatever_it_wants() {
+    fn every_alignment_of_values_is_kept() {
         #[repr(align(4096))]
         struct Page<T>(T);
         let mut slots = SlotArray::try_new(3, HugePages::Try).unwrap();
@@ -627,7 +627,7 @@ mod tests {
     // A sanitizer uses additional pages.
     #[cfg(all(feature = "std", target_os = "linux", target_arch = "x86_64", not(any(miri, sanitized))))]
     #[test]
-    fn a_fresh_page_is_got_once() {
+    fn each_page_is_allocated_once() {
         const PAGES: u32 = 512;
         let mut slots = SlotArray::<[u64; 7]>::try_new(PAGES * 64, HugePages::No).unwrap();
         let before = faults();

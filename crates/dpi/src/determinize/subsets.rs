@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_hold() {
+    fn limits_are_enforced() {
         let list = ["^abcdefgh"];
         let states = make(&list, SHAPE).unwrap().states();
         assert!(make(&list, Shape { states_max: states, ..SHAPE }).is_ok());
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn no_byte_less_will_do() {
+    fn exact_memory_limit_suffices_and_one_byte_less_fails() {
         // The start, the second letter, the match, and the dead state: with nodes for two of them,
         // and one word each.
         let subsets = 4 * SUBSET_BYTES + 4 * (2 + 2 + 1 + 1);

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_runs_come_back() {
+    fn numbers_and_runs_read_back_as_written() {
         let mut out = Writer::default();
         let numbers = [0, 1, 127, 128, 16_383, 16_384, 65_535];
         for number in numbers {

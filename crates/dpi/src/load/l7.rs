@@ -320,14 +320,14 @@ mod tests {
     }
 
     #[test]
-    fn letters_of_either_case_are_one_and_zeros_are_passed_over() {
+    fn case_is_ignored_and_zero_bytes_are_skipped() {
         assert!(matches("^hello", b"HeL\0lO world"));
         assert!(matches("^\\x01.?b", b"\x01\0\0\0b"));
         assert!(!matches("^a.b", b"a\0b"));
     }
 
     #[test]
-    fn lenient_where_the_original_was() {
+    fn parser_is_as_lenient_as_the_original() {
         assert!(matches("^[a[b]+$", b"[ab["), "a bracket within brackets");
         assert!(matches("^a{$", b"a{"), "a brace that repeats nothing");
         assert!(matches("^(*a)", b"*a"), "a star behind nothing");
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn words_for_user_space_are_taken_and_flags_passed_over() {
+    fn user_space_patterns_are_read_and_flags_ignored() {
         let text = "# c\n\nproto\r\n^kernel\n# more\nuserspace pattern=^user\nuserspace flags=REG_EXTENDED|REG_NOSUB\n";
         let pattern = parse(text).unwrap().unwrap();
         assert_eq!((pattern.name.as_str(), pattern.regex().as_str()), ("proto", "^user"));

@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_numbered_by_what_there_is_to_do() {
+    fn states_are_numbered_by_the_work_they_need() {
         // Settled by "^abc" and by "^x"; "^ab" may become better; start, dead and the "a" have no
         // action.
         let table = make(&["^abc", "^ab", "^x"], None).unwrap();
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn its_size_is_that_of_what_it_holds() {
+    fn reported_size_is_the_sum_of_the_contents() {
         let table = make(&["^abc", "^ab", "^x"], None).unwrap();
         let held = size_of_val(&*table.classes)
             + size_of_val(&*table.next)
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn however_it_walks_it_goes_on_for_better_ones_and_stops_at_the_best() {
+    fn scan_continues_for_better_matches_and_stops_at_the_best() {
         let list = ["^.*needle", "^.*pin"];
         let anywhere = ["needle", "pin"];
         let finder = Prefilter::new(MatchKind::All, &anywhere);
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_as_many_as_can_be_numbered_and_no_more() {
+    fn state_count_is_limited_by_the_width_of_state_numbers() {
         let states =
             |letters: usize| make(&[&format!("^a{{{letters}}}")], None).map(|table| table.states());
         // One before each letter, the match, and the dead one.

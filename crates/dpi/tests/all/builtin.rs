@@ -132,7 +132,7 @@ fn protocols_are_named_by_the_first_bytes_of_their_specification() {
 }
 
 #[test]
-fn a_datagram_longer_than_it_says_has_another_label_or_none() {
+fn datagram_longer_than_its_length_field_loses_its_label() {
     let scanner = Scanner::new(&builtin()).unwrap();
     let tell_their_length = ["stun", "bacnet", "slp", "radius", "tftp"];
     let mut checked = 0;
@@ -152,7 +152,7 @@ fn a_datagram_longer_than_it_says_has_another_label_or_none() {
 }
 
 #[test]
-fn exact_lengths_count() {
+fn exact_lengths_are_required() {
     let scanner = Scanner::new(&builtin()).unwrap();
     let mut packet = vec![1, 0, 0, 0];
     packet.resize(148, 7);
@@ -178,7 +178,7 @@ fn at<'a>(scanner: &'a Scanner, port: u16, payload: &[u8]) -> Option<&'a str> {
 }
 
 #[test]
-fn headers_without_a_mark_count_on_their_ports_only() {
+fn headers_without_a_magic_number_match_only_on_their_ports() {
     let scanner = Scanner::new(&builtin()).unwrap();
     let stream = |port: u16, bytes: &[u8]| {
         let (mut state, mut found) = (ScanState::default(), MatchState::default());
@@ -205,7 +205,7 @@ fn headers_without_a_mark_count_on_their_ports_only() {
 }
 
 #[test]
-fn short_headers_name_ntp_and_radius_on_their_ports_only() {
+fn short_headers_match_ntp_and_radius_only_on_their_ports() {
     let scanner = Scanner::new(&builtin()).unwrap();
     let accounted = [&b"\x05\x07\0\x14"[..], &[0x5A; 16]].concat();
     for (label, port, payload) in [
@@ -255,7 +255,7 @@ fn every_builtin_pattern_is_anchored_and_the_tables_are_small() {
 }
 
 #[test]
-fn random_payload_is_seldom_named() {
+fn random_payload_rarely_gets_a_label() {
     let rescanner = Rescanner::new(&builtin()).unwrap();
     let scanner = Scanner::new(&builtin()).unwrap();
     let mut seed = 7_u64;

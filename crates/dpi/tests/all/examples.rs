@@ -198,7 +198,7 @@ fn port_and_length_decide_between_similar_protocols() {
 }
 
 #[test]
-fn streams_of_few_fixed_bits_are_looked_for_at_their_ports() {
+fn patterns_with_few_fixed_bits_match_only_on_their_ports() {
     let scanner = Scanner::new(&builtin()).unwrap();
     let keep_alive = b"\x04\0\0\0\0\0\0\0\0\0\0\0";
     let at = |bytes: &[u8], port| {
@@ -215,7 +215,7 @@ fn streams_of_few_fixed_bits_are_looked_for_at_their_ports() {
 }
 
 #[test]
-fn an_example_of_another_length_has_another_label_or_none() {
+fn example_of_another_length_loses_its_label() {
     let scanner = Scanner::new(&builtin()).unwrap();
     let mut wrong = Vec::new();
     for &(transport, label, bytes, size) in examples().filter(|example| example.3 > 0) {
@@ -237,7 +237,7 @@ fn an_example_of_another_length_has_another_label_or_none() {
 }
 
 #[test]
-fn an_example_with_another_first_byte_has_not_its_label() {
+fn example_with_another_first_byte_loses_its_label() {
     let scanner = Scanner::new(&builtin()).unwrap();
     let mut wrong = Vec::new();
     for &(transport, label, bytes, size) in examples() {

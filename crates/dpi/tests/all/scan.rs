@@ -156,7 +156,7 @@ proptest! {
     }
 
     #[test]
-    fn literals_are_found_however_they_are_cut(
+    fn literals_split_anywhere_are_found(
         noise in prop::collection::vec(any::<u8>(), 0..80),
         at in any::<usize>(),
         which in 0..3_usize,
@@ -343,7 +343,7 @@ fn priority_is_the_order_of_the_list_not_of_the_bytes() {
 }
 
 #[test]
-fn zeros_inside_a_literal_are_passed_over_wherever_it_stands() {
+fn zero_bytes_inside_a_literal_are_skipped_anywhere() {
     let mut pattern = Pattern::new("digits", "12345");
     pattern.dialect = Dialect::L7Filter;
     let scanner = Scanner::new(&[pattern]).unwrap();
@@ -358,7 +358,7 @@ fn an_assertion_alone_matches_a_byte_and_not_nothing() {
 }
 
 #[test]
-fn limits_hold_at_the_last_that_is_allowed() {
+fn values_equal_to_their_limits_are_allowed() {
     let build = |patterns: &[Pattern]| Scanner::new(patterns);
     // The last of the maximum number of patterns works, and one more is refused.
     let mut many = vec![Pattern::new("many", "^a"); PATTERNS_MAX - 1];
@@ -381,7 +381,7 @@ fn limits_hold_at_the_last_that_is_allowed() {
 }
 
 #[test]
-fn no_byte_less_than_its_size_will_do() {
+fn exact_size_limit_suffices_and_one_byte_less_fails() {
     let patterns = [Pattern::new("ab", "^ab"), Pattern::new("anywhere", "needle")];
     let size = Scanner::new(&patterns).unwrap().size();
     // The start, the dead state, and one state per letter.
@@ -393,7 +393,7 @@ fn no_byte_less_than_its_size_will_do() {
 }
 
 #[test]
-fn no_step_less_than_it_takes_will_do() {
+fn exact_step_limit_suffices_and_one_step_less_fails() {
     let patterns = [Pattern::new("ab", "^ab"), Pattern::new("anywhere", "needle")];
     let build = |steps_max| Scanner::with_budget(&patterns, Budget { steps_max, ..Budget::default() });
     let (mut few, mut enough) = (0, 1 << 20);
@@ -449,7 +449,7 @@ fn a_pattern_whose_condition_fails_leaves_the_payload_to_the_next() {
 }
 
 #[test]
-fn the_sender_decides_where_it_is_known() {
+fn known_sender_selects_the_pattern() {
     let patterns = parse_own("[ask]\nclient = ^a\n[tell]\nserver = ^a\n").unwrap();
     let scanner = Scanner::new(&patterns).unwrap();
     let rescanner = Rescanner::new(&patterns).unwrap();
@@ -462,7 +462,7 @@ fn the_sender_decides_where_it_is_known() {
 }
 
 #[test]
-fn a_usual_port_may_be_asked_for() {
+fn pattern_may_require_its_usual_port() {
     let patterns = parse_own("[it]\nports = 53\nport = usual\nregex = ^a\n[else]\nregex = ^a\n").unwrap();
     let scanner = Scanner::new(&patterns).unwrap();
     let at = |origin| pattern_id(scanner.scan_datagram(b"ab", 2, origin)).map(PatternId::index);

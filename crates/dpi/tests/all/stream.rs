@@ -80,7 +80,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
     #[test]
-    fn data_comes_as_the_oracle_has_it(
+    fn stream_data_matches_the_oracle(
         start in prop_oneof![any::<u32>(), (u32::MAX - 300)..=u32::MAX],
         places in prop_oneof![Just(64_usize), Just(128), Just(512)],
         segments in prop::collection::vec((0..400_usize, prop::collection::vec(any::<u8>(), 0..160)), 0..24),
@@ -142,7 +142,7 @@ fn plain(segments: &[Segment<'_>]) -> (Vec<u8>, u64) {
 }
 
 #[test]
-fn a_direction_begins_behind_its_syn_or_at_its_first_data() {
+fn direction_begins_after_its_syn_or_at_its_first_data() {
     let data = |sequence, payload| Segment { sequence, syn: false, payload };
     let syn = |sequence, payload| Segment { sequence, syn: true, payload };
     assert_eq!(plain(&[syn(9, b""), data(10, b"ab"), data(12, b"c")]), (b"abc".to_vec(), 0));
@@ -153,7 +153,7 @@ fn a_direction_begins_behind_its_syn_or_at_its_first_data() {
 }
 
 #[test]
-fn without_a_window_whatever_is_missing_is_skipped() {
+fn without_a_window_gaps_are_skipped() {
     let data = |sequence, payload| Segment { sequence, syn: false, payload };
     assert_eq!(plain(&[data(1, b"a"), data(5, b"b"), data(2, b"late")]), (b"ab".to_vec(), 3));
 }
@@ -165,7 +165,7 @@ fn a_wrap_of_the_sequence_number_is_no_gap() {
 }
 
 #[test]
-fn a_syn_that_comes_again_before_any_data_forgets_what_is_held() {
+fn repeated_syn_before_any_data_discards_held_segments() {
     let mut window = Window::new(64);
     let mut order = Sequencer::default();
     let mut out = Vec::new();
@@ -206,7 +206,7 @@ fn next_sequence_number_is_known() {
 }
 
 #[test]
-fn jumps_of_a_whole_window_cost_no_step_a_place() {
+fn jump_over_a_whole_window_costs_constant_time() {
     // One step per place would take 10^11 steps.
     let mut window = Window::new(WINDOW_BYTES_MAX);
     let mut order = Sequencer::default();

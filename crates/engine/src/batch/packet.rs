@@ -309,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_comes_back_as_it_went_in() {
+    fn packet_reads_back_as_written() {
         // On a 32-bit machine, a block is shorter.
         let position = ((1 << 48) - 1).min(usize::MAX as u64);
         let (time_ns, stamped_ns, number) = (5, 3, (1 << 40) - 1);
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_comes_back_as_it_was_written() {
+    fn descriptor_reads_back_as_written() {
         let place = PacketPlace {
             position: 77,
             time_ns: u64::MAX,
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_outside_the_block_are_none() {
+    fn position_outside_the_block_has_no_bytes() {
         let place = |position, captured| PacketPlace {
             position,
             time_ns: 0,

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flows_take_the_space_that_the_documentation_says() {
+    fn flows_take_the_documented_space() {
         use crate::accounting::fields::Detailed;
         let application = size_of::<Detailed<ApplicationFields>>();
         assert!((200..=350).contains(&application), "{application}");

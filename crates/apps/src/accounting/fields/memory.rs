@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_contents_of_all_workers_go_first() {
+    fn oldest_contents_of_all_workers_are_dropped_first() {
         let memory = FieldMemory::new(1 << 20);
         let stores = [memory.store(), memory.store()];
         // Two of three are too many for a mebibyte.
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_content_that_grows_drops_others_and_one_that_was_dropped_does_not_change() {
+    fn growing_content_evicts_others_and_an_evicted_content_stays_unchanged() {
         let memory = FieldMemory::new(300_000);
         let store = memory.store();
         let (mut first, mut second) = (hold(100_000, &store, 1), hold(100, &store, 2));
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_does_not_grow_with_contents_that_are_gone() {
+    fn freed_contents_leave_the_queue() {
         let memory = FieldMemory::new(1 << 20);
         let store = memory.store();
         for nth in 0..100_000 {

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn each_direction_tells_its_tags_once() {
+    fn each_direction_reports_its_tags_once() {
         use Direction::{HighToLow, LowToHigh};
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(text(&[(HighToLow, 0), (HighToLow, 0)]), [some("-"), None]);

@@ -77,7 +77,7 @@ const RECORD_BYTES: u64 =
     4 + 4 + 2 + 2 + 1 + 8 + 8 + 8 + 8 + 2 * (8 + 8 + 8 + 2) + 2 + 2 + 2 + 2 + 4 + 4 + 1 + 1;
 
 #[test]
-fn a_collector_may_be_absent_at_the_start_and_come_back_and_every_record_counts() {
+fn records_for_an_absent_collector_are_counted_until_it_returns() {
     let at = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
     let mut writer = open(&format!("ipfix+tcp://{at}"));
     RecordSink::<Accounted>::tick(&mut writer).unwrap();
@@ -125,7 +125,7 @@ fn records_in_datagrams_that_are_refused_count_as_lost() {
 }
 
 #[test]
-fn a_collector_that_is_no_address_is_refused_at_the_start() {
+fn invalid_collector_address_is_refused_at_the_start() {
     for wrong in ["ipfix+tcp://collector", "ipfix://:4739", "netflow9://a:99999", "ipfix+tcp://a:0"] {
         let destination = Destination::parse(Path::new(wrong), None).unwrap();
         let opened = destination.open_lasting(String::new(), plan(), true);
@@ -134,7 +134,7 @@ fn a_collector_that_is_no_address_is_refused_at_the_start() {
 }
 
 #[test]
-fn another_reader_of_a_pipe_gets_the_header_again_and_whole_lines() {
+fn new_reader_of_a_pipe_gets_the_header_and_whole_lines() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pipe.csv");
     let made = Command::new("mkfifo").arg(&path).status().unwrap();
@@ -174,7 +174,7 @@ fn another_reader_of_a_pipe_gets_the_header_again_and_whole_lines() {
 }
 
 #[test]
-fn a_reader_that_stalls_costs_records_but_no_half_lines() {
+fn stalled_reader_loses_whole_records_only() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pipe.jsonl");
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -207,7 +207,7 @@ fn a_reader_that_stalls_costs_records_but_no_half_lines() {
 }
 
 #[test]
-fn a_full_disk_leaves_whole_records_and_the_writing_goes_on_when_there_is_space() {
+fn full_disk_leaves_whole_records_and_writing_resumes_with_space() {
     run_alone("full_disk_in_this_process");
 }
 

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn traffic_is_a_rate_at_the_middle_of_its_interval() {
+    fn traffic_rate_is_placed_at_the_middle_of_its_interval() {
         let traffic = TrafficFigures {
             begin_ns: 7_000,
             interval_ns: 20_000_000,
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_that_between_two_looks() {
+    fn rate_covers_the_time_between_two_samples() {
         assert_eq!(pace(&[(0.0, 0), (0.1, 5)]), None);
         assert_eq!(pace(&[]), None);
         assert_eq!(pace(&[(0.0, 0), (0.1, 0), (0.2, 0)]), None);

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_guess_is_near_the_flows_of_mixtures() {
+    fn estimate_is_near_the_flow_count_of_generated_traffic() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mix.pcap");
         for (flows, packets) in [(50_000, 300_000), (20_000, 300_000), (100_000, 300_000)] {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_file_a_usual_number_is_guessed() {
+    fn default_flow_count_is_used_without_a_file() {
         let options = (SetOptions::default(), DecodeOptions::default());
         assert_eq!(guess(&[], None, options.0, options.1), UNKNOWN);
         assert_eq!(guess(&[Path::new("none.pcap")], Some(1 << 30), options.0, options.1), UNKNOWN);

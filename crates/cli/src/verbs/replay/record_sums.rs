@@ -224,7 +224,7 @@ mod tests {
     impl RecordState for Given {}
 
     #[test]
-    fn records_are_counted_where_they_belong() {
+    fn each_record_is_counted_under_its_own_key() {
         let record = |hosts: (u32, u32), figures| {
             let key = FlowKey::from_v4(hosts.0, hosts.1, 1, 2, 6).0;
             FlowRecord::new(key, Given(figures), EndedBy::EndOfInput)
@@ -253,7 +253,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hosts_lack_at_most_the_stated_bytes(
+        fn hosts_miss_at_most_the_stated_bytes(
             added in prop::collection::vec((0..60_u32, 0..1000_u64), 0..400),
             least in 1..20_usize,
         ) {

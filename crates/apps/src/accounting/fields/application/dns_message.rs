@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_bounded_and_printable() {
+    fn names_are_printable_and_limited_in_length() {
         let name = |bytes: &[u8]| {
             let message = with(0x8183, bytes);
             read(&message).and(name(&message, 12)).map(|(name, _)| name)
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn truncated_message_is_not_read() {
+    fn truncated_message_is_ignored() {
         let whole = with(0x8183, b"\x01a\0");
         assert_eq!(read(&whole).unwrap().response_code, Some(3));
         for end in 0..whole.len() {

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pointer_that_never_ends_makes_no_name() {
+    fn endless_pointer_gives_no_name() {
         for owner in [&b"\xC0\x18"[..], b"\x01a\xC0\x18", b"\xC0\xFF", b"\x80", &[63; 300]] {
             let mut names = DnsNames::default();
             names.add(&response(&[record(owner, 1, 1, &[1, 2, 3, 4])]), false);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_bounded_and_say_what_they_lack() {
+    fn long_lists_are_cut_and_say_how_many_items_are_missing() {
         let mut names = DnsNames::default();
         for nth in 0..1000_u32 {
             let owner = [&[4][..], format!("{nth:04}").as_bytes(), &[0]].concat();

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_read_in_any_case_and_only_whole() {
+    fn header_names_ignore_case_and_partial_headers_are_not_read() {
         let bytes = b"POST http://a/ HTTP/1.0\nuser-AGENT:  curl/8 \nX: y\nHOST:a:80\n\nbody";
         let found = request(bytes, false).unwrap();
         assert_eq!((&*found.method, &*found.target), ("POST", "http://a/"));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn every_prefix_of_a_request_is_undecided_and_then_found() {
+    fn request_is_undecided_until_it_is_complete() {
         let bytes = b"GET /index.html HTTP/1.1\r\nAccept: */*\r\nHost: h\r\n\r\n";
         for end in 1..bytes.len() {
             assert_eq!(read(&bytes[..end], false), Reading::More, "{end}");
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_lines_before_a_request_do_not_count() {
+    fn empty_lines_before_a_request_are_skipped() {
         for lines in ["\r\n", "\n", "\r\n\r\n\n"] {
             let bytes = [lines.as_bytes(), b"GET /crlf HTTP/1.1\r\nHost: h\r\n\r\n"].concat();
             assert_eq!(request(&bytes, false).unwrap().target, "/crlf");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn other_protocols_are_told_apart_at_their_first_line() {
+    fn other_protocols_are_distinguished_by_their_first_line() {
         for bytes in [
             &b"EHLO example.org\r\n"[..],
             b"OPTIONS rtsp://a RTSP/1.0\r\n",

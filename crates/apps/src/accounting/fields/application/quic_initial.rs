@@ -375,7 +375,7 @@ pub(in super::super) mod tests {
     }
 
     #[test]
-    fn packets_of_one_datagram_are_told_apart() {
+    fn packets_in_one_datagram_are_separated() {
         let [one, other] = [1, 2].map(|nth| protected(1, [&ID, &ID], &[nth], &[1], 60));
         let with_length = |flags: u8| [&[flags][..], &[0, 0, 0, 1, 0, 0, 3, 7, 7, 7]].concat();
         let handshake = with_length(0xE0);
@@ -387,7 +387,7 @@ pub(in super::super) mod tests {
     }
 
     #[test]
-    fn other_frames_of_initial_packets_are_passed_over() {
+    fn other_frames_of_initial_packets_are_skipped() {
         let ack = [2, 9, 0x40, 1, 2, 0, 1, 1, 1, 1];
         let counted = [3, 9, 1, 0, 0, 1, 2, 3];
         let frames =

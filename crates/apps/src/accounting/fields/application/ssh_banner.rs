@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_ends_with_lf_and_is_not_endless() {
+    fn line_ends_with_lf_and_has_a_length_limit() {
         let found = |bytes: &[u8]| read(bytes, true);
         assert_eq!(found(b"SSH-1.99-Cisco-1.25\nmore"), Reading::Found("Cisco-1.25".into()));
         assert_eq!(found(b"SSH-2.0-\x1B[31m\r\n"), Reading::Found("\\x1b[31m".into()));

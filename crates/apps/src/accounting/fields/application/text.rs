@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_printable_and_bounded_whatever_the_bytes() {
+    fn any_bytes_become_printable_text_of_limited_length() {
         for byte in 0..=u8::MAX {
             for length in [0, 1, 63, 64, 252, 253, 255, 256, 2000] {
                 let bytes = vec![byte; length];
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_of_what_is_cut_off_splits_no_escape() {
+    fn truncation_mark_does_not_split_an_escape() {
         assert_eq!(printable(&[b'x'; 255]), "x".repeat(255));
         assert_eq!(printable(&[b'x'; 256]), "x".repeat(252) + CUT);
         assert_eq!(printable(&[&[b'x'; 251], &b"\0\0"[..]].concat()), "x".repeat(251) + CUT);

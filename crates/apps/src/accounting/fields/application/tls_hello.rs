@@ -323,7 +323,7 @@ pub(in super::super) mod tests {
     }
 
     #[test]
-    fn a_client_hello_is_read_whatever_the_records_it_is_cut_into() {
+    fn client_hello_split_into_any_records_is_read() {
         for record_bytes in [1, 3, 100, 1 << 14] {
             let bytes = example("example.org", record_bytes);
             let hello = client(&bytes, false).unwrap();
@@ -340,7 +340,7 @@ pub(in super::super) mod tests {
     }
 
     #[test]
-    fn a_server_hello_has_the_version_of_its_extension() {
+    fn server_hello_has_the_version_from_its_extension() {
         let hello = |extensions: &[u8]| {
             let body = [&[3, 3][..], &[7; 32], &[0], &[0x13, 1], &[0], extensions].concat();
             read(&records(&message(2, &body), 9000), false)
@@ -356,7 +356,7 @@ pub(in super::super) mod tests {
     }
 
     #[test]
-    fn other_bytes_are_told_apart_at_the_first_that_differs() {
+    fn other_protocols_are_excluded_at_the_first_byte_that_differs() {
         for bytes in [
             &b"G"[..],
             &[22, 4],
@@ -370,7 +370,7 @@ pub(in super::super) mod tests {
     }
 
     #[test]
-    fn names_that_are_no_text_are_escaped_and_bounded() {
+    fn names_that_are_not_text_are_escaped_and_cut() {
         let hello = client(&example("a\r\nb\u{e9}", 9000), false).unwrap();
         assert_eq!(hello.server_name.as_deref(), Some(r"a\x0d\x0ab\xc3\xa9"));
         let hello = client(&example(&"x".repeat(3000), 9000), false).unwrap();

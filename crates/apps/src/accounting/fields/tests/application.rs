@@ -184,7 +184,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_messages_are_read_alike_from_each_prefix_that_decides(
+    fn damaged_message_reads_the_same_from_every_sufficient_prefix(
         stream in 0..STREAMS.len(),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         cut in any::<prop::sample::Index>(),
@@ -205,7 +205,7 @@ proptest! {
     }
 
     #[test]
-    fn readers_take_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..600), is_all: bool) {
+    fn readers_accept_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..600), is_all: bool) {
         let _ = (tls_hello::read(&bytes, is_all), http_head::read(&bytes, is_all));
         let _ = (ssh_banner::read(&bytes, is_all), quic_version::read(&bytes));
         let _ = dns_message::read(&bytes);
@@ -320,7 +320,7 @@ impl FirstMessagesOf {
 }
 
 #[test]
-fn all_questions_of_a_socket_are_named_within_the_bound() {
+fn questions_of_a_socket_are_listed_up_to_the_limit() {
     let question = |nth: usize| {
         let name = format!("name-{nth:04}");
         let header = [0, nth.to_le_bytes()[0], 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 9];
@@ -339,7 +339,7 @@ fn all_questions_of_a_socket_are_named_within_the_bound() {
 }
 
 #[test]
-fn the_head_of_a_direction_may_arrive_behind_its_tail() {
+fn first_bytes_of_a_direction_may_arrive_after_later_ones() {
     let data = |sequence: u32, content: &'static [u8]| Sent { content, ..there(ACK, sequence, 0) };
     let request = b"GET /late HTTP/1.1\r\nHost: h\r\n\r\n";
     let body: &'static [u8] = &[b'z'; 9000];
@@ -370,7 +370,7 @@ fn quic(datagrams: &[(Vec<u8>, bool)]) -> Vec<String> {
 const QUIC_JA4: &str = "q13d1516h2_8daaf6152771_e5627efa2ab1";
 
 #[test]
-fn the_client_hello_of_quic_is_read_whatever_the_packets_it_is_cut_into() {
+fn client_hello_of_quic_split_into_any_packets_is_read() {
     let name = "quic.example.org";
     let hello = example(name, 1 << 14)[5..].to_vec();
     let middle = hello.len() / 2;
@@ -444,7 +444,7 @@ fn the_work_for_initial_packets_of_a_flow_is_bounded() {
 }
 
 #[test]
-fn a_segment_whose_end_was_not_captured_ends_the_direction() {
+fn segment_with_uncaptured_bytes_ends_the_analysis_of_its_direction() {
     let stream = example("cut.example.org", 1 << 14);
     let whole: &'static [u8] = Box::leak(stream.into_boxed_slice());
     let mut tls = Tls::default();
@@ -461,7 +461,7 @@ fn a_segment_whose_end_was_not_captured_ends_the_direction() {
 }
 
 #[test]
-fn only_groups_that_are_asked_for_are_kept() {
+fn only_requested_groups_are_kept() {
     let stream: &'static [u8] = STREAMS[3];
     let mut app = DetailedAccounting::<AllFields>::new(Accounting::new(None))
         .with_groups([Group::Http].into_iter().collect());
@@ -480,7 +480,7 @@ fn only_groups_that_are_asked_for_are_kept() {
 }
 
 #[test]
-fn fields_whose_bytes_were_dropped_say_so_and_keep_to_it() {
+fn fields_report_dropped_bytes_and_stay_dropped() {
     let request = b"GET /a HTTP/1.1\r\nHost: example.org\r\n\r\n";
     // The second segment comes first, so the directions wait for the first one.
     let packet = |sequence: u32, content: &'static [u8]| Sent { content, ..there(ACK, sequence, 0) };

@@ -23,7 +23,7 @@ fn shown<F: Fields>(packets: &[Sent]) -> Vec<Value> {
 }
 
 #[test]
-fn a_digest_depends_on_every_value_and_its_place() {
+fn digest_depends_on_every_value_and_its_position() {
     let text = |text: &str| Value::from_text(Some(text.into()), false);
     let lists = [
         vec![],
@@ -156,14 +156,14 @@ proptest! {
     }
 
     #[test]
-    fn round_trips_of_data_are_those_of_a_search_for_each_segment(packets in sequence()) {
+    fn round_trips_of_data_match_a_search_for_each_segment(packets in sequence()) {
         let times = |is_back| plain(&round_trips(&packets, is_back));
         prop_assert_eq!(numbers(&shown::<PayloadRtt>(&packets)), [times(false), times(true)].concat());
     }
 }
 
 #[test]
-fn round_trips_are_those_of_the_handshake() {
+fn round_trips_are_measured_on_the_handshake() {
     let at = |packet: Sent, time_ns| Sent { time_ns, ..packet };
     let talk = [
         at(there(SYN, 1, 0), 100),
@@ -194,7 +194,7 @@ fn trouble(packets: &[Sent]) -> Vec<u64> {
 }
 
 #[test]
-fn segments_are_retransmitted_or_out_of_order_as_their_times_say() {
+fn times_distinguish_retransmitted_from_reordered_segments() {
     let at = |packet: Sent, ms: u64| Sent { time_ns: ms * 1_000_000, ..packet };
     let data = |sequence: u32| Sent { payload_bytes: 100, ..there(ACK, sequence, 1) };
     let expected = |retransmissions, out_of_order| [retransmissions, out_of_order, 0, 0, 0, 0];
@@ -226,7 +226,7 @@ fn segments_are_retransmitted_or_out_of_order_as_their_times_say() {
 }
 
 #[test]
-fn probes_and_duplicate_acknowledgements_are_no_retransmissions() {
+fn probes_and_duplicate_acknowledgements_are_not_retransmissions() {
     let data = |sequence: u32, bytes: u16| Sent { payload_bytes: bytes, ..there(ACK, sequence, 1) };
     let before = [data(1, 100), back(ACK, 1, 101)];
     let with = |more: &[Sent]| trouble(&[&before[..], more].concat());
