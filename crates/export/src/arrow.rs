@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_have_their_units_types_and_rows_their_kinds() {
+    fn arrow_columns_have_the_units_and_types_of_their_kinds() {
         let stream = part(2);
         let batches: Vec<_> =
             StreamReader::try_new(&stream[..], None).unwrap().collect::<Result<_, _>>().unwrap();
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_read_and_what_lacks_a_column_is_refused() {
+    fn fragments_are_read_and_missing_columns_refused() {
         let mut keys = Vec::new();
         read_fragments(&numbered(&part(3), 7)[..], |part, key, state| {
             keys.push((part, key.to_vec(), state.to_vec()));
@@ -436,7 +436,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_damaged_stream_is_an_error_or_other_rows(
+        fn damaged_stream_never_panics(
             changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
             length in any::<prop::sample::Index>(),
             is_cut in any::<bool>(),

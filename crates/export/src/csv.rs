@@ -105,7 +105,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_back(table in vec(vec("[ab,\"\r\n é']{0,4}", 3), 1..9), width in 1_usize..4) {
+        fn any_text_reads_back_as_written(table in vec(vec("[ab,\"\r\n é']{0,4}", 3), 1..9), width in 1_usize..4) {
             const COLUMNS: [Column; 3] =
                 [Column::new("a", Kind::Text, ""), Column::new("b", Kind::Text, ""), Column::new("c", Kind::Text, "")];
             let schema = Schema::new(&COLUMNS[..width]);

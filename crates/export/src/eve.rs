@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_and_answers_are_taken_apart() {
+    fn host_and_answer_lists_are_split() {
         assert_eq!(host_and_port("a.example:8080"), ("a.example", Some(8080)));
         assert_eq!(host_and_port("[2001:db8::1]"), ("[2001:db8::1]", None));
         assert_eq!(host_and_port("a:b"), ("a:b", None));

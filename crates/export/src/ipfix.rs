@@ -338,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_back_as_they_were() {
+    fn times_read_back_as_written() {
         let first = TimePrecision::Nanoseconds.ntp(0);
         assert_eq!(first >> 32, 2_208_988_800, "1970 in the seconds of NTP");
         for rest_ns in (0..1_000_000_000_u64).step_by(999_983).chain([1, 999, 1000, 1001, 999_999_999]) {

@@ -43,7 +43,7 @@ mod tests {
     use flowloom_record::Schema;
 
     #[test]
-    fn a_dropped_field_names_no_protocol() {
+    fn dropped_field_gives_no_protocol_name() {
         let schema = Schema::new(all_columns());
         let columns = schema.of_groups([Group::Tls, Group::Http].into_iter().collect());
         let mut row = Row::new(FlowKey::from_v4(1, 2, 3, 4, 6).0);

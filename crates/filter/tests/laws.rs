@@ -108,7 +108,7 @@ fn matches(filter: &str, link: LinkType, bytes: &[u8]) -> bool {
 
 proptest! {
     #[test]
-    fn nothing_panics(filter in prop_oneof![soup(), any::<String>()], bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+    fn any_expression_and_packet_are_handled_without_a_panic(filter in prop_oneof![soup(), any::<String>()], bytes in prop::collection::vec(any::<u8>(), 0..120)) {
         match PacketFilter::parse(&filter) {
             Err(error) => prop_assert!(error.at <= filter.len()),
             Ok(mut parsed) => for link in LINKS {
@@ -118,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn operators_are_those_of_logic(
+    fn operators_follow_boolean_logic(
         a in primitive(),
         b in primitive(),
         c in primitive(),

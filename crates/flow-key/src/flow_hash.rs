@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_of_a_seed_are_those_on_record() {
+    fn digests_of_a_seed_match_the_recorded_ones() {
         let hasher = FlowHasher::with_seed(7);
         let (v4, _) = FlowKey::from_v4(0x0A00_0001, 0xC000_0201, 50_000, 443, 6);
         let (v6, _) = FlowKey::from_v6(0x2001_0DB8 << 96 | 1, 0xFE80 << 112 | 2, 50_000, 443, 6);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bit_of_a_key_counts() {
+    fn every_bit_of_a_key_changes_the_digest() {
         let hasher = FlowHasher::with_seed(7);
         let (v4, _) = FlowKey::from_v4(0x0A00_0001, 0xC000_0201, 50_000, 443, 6);
         let (v6, _) = FlowKey::from_v6(0x2001_0DB8 << 96 | 1, 0xFE80 << 112 | 2, 50_000, 443, 6);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_any_number_have_digests_of_their_own() {
+    fn keys_of_any_length_have_distinct_digests() {
         let hasher = FlowHasher::with_seed(1);
         let mut seen: Vec<TableHash> = (0..50_000)
             .flat_map(|i| {
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_and_passes_have_digests_of_their_own() {
+    fn zones_and_passes_have_distinct_digests() {
         let hasher = FlowHasher::with_seed(1);
         let (key, _) = FlowKey::from_v4(1, 2, 3, 4, 6);
         let mut seen: Vec<TableHash> = (0..1000)
@@ -359,7 +359,7 @@ mod tests {
 
     #[cfg(feature = "std")]
     #[test]
-    fn two_processes_would_place_flows_differently() {
+    fn random_secrets_place_flows_differently() {
         let (key, _) = FlowKey::from_v4(1, 2, 3, 4, 6);
         assert_ne!(FlowHasher::random().hash(&key), FlowHasher::random().hash(&key));
     }

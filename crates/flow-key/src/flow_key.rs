@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lower_end_is_that_of_the_lower_address_whatever_the_ports() {
+    fn lower_endpoint_has_the_lower_address_for_any_ports() {
         for (low_port, high_port) in [(5, 9), (9, 5), (7, 7)] {
             let (key, way) = FlowKey::from_v4(1, 2, low_port, high_port, 6);
             assert_eq!(FlowKey::from_v4(2, 1, high_port, low_port, 6), (key, way.reversed()));
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_made_of_its_words_and_reads_as_its_ends() {
+    fn key_is_built_from_its_words_and_prints_its_endpoints() {
         let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 50_000, 53, 17);
         assert_eq!(FlowKey::from_words(*key.words()), key);
         assert_eq!(key.to_string(), "10.0.0.1:50000 <> 10.0.0.2:53 proto 17");
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn crossed_ports_are_another_flow() {
+    fn swapped_ports_belong_to_another_flow() {
         let (a, _) = FlowKey::from_v4(1, 2, 5, 9, 6);
         let (b, _) = FlowKey::from_v4(1, 2, 9, 5, 6);
         assert_ne!(a, b);

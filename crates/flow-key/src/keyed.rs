@@ -213,7 +213,7 @@ mod tests {
     use crate::{FiveTuple, TableHash};
 
     #[test]
-    fn every_bit_of_a_key_counts() {
+    fn every_bit_of_a_key_changes_the_digest() {
         let state = KeyedState::with_seed(7);
         let (words, plain) = ([1_u64, 2, 3, 4, 5, 6], state.hash_one([1_u64, 2, 3, 4, 5, 6]));
         for bit in 0..384 {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_words_and_pairs_of_words_counts() {
+    fn digest_depends_on_the_order_of_words() {
         let state = KeyedState::with_seed(5);
         let hash = |write: fn(&mut KeyedHasher)| {
             let mut hasher = state.build_hasher();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_other_lengths_have_digests_of_their_own() {
+    fn keys_of_different_lengths_have_distinct_digests() {
         let state = KeyedState::with_seed(1);
         let mut seen: Vec<u64> = (0..40).map(|length| state.hash_one(&[1_u8; 40][..length])).collect();
         seen.extend((0..40).map(|length| {

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_leave_from_anywhere_and_are_used_again() {
+    fn elements_can_be_removed_from_anywhere_and_reused() {
         let mut lists = ConflictLists::try_new(70, 3, 16).unwrap();
         for signature in [10, 11, 12] {
             add(&mut lists, 69, signature).unwrap();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_a_cap() {
+    fn list_length_is_limited() {
         let mut lists = ConflictLists::try_new(2, 100, 2).unwrap();
         add(&mut lists, 0, 1).unwrap();
         add(&mut lists, 0, 1).unwrap();

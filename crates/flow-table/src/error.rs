@@ -181,7 +181,7 @@ mod tests {
     use alloc::vec;
 
     #[test]
-    fn errors_of_size_have_numbers_and_advice() {
+    fn size_errors_have_numbers_and_advice() {
         let errors = [
             (BuildError::TooManyFlows { flows: 77, flows_max: 55 }, vec!["77", "55"]),
             (BuildError::TooFewPlaces { flows: 77, places: 55 }, vec!["77", "55"]),

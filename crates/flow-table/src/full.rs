@@ -99,7 +99,7 @@ mod tests {
     use alloc::string::ToString;
 
     #[test]
-    fn a_refusal_says_why_for_any_value() {
+    fn refusal_states_its_reason_for_any_value() {
         struct Plain;
         let refused = Refused { value: Plain, reason: FullReason::Memory };
         assert_eq!(refused.to_string(), "no memory to grow");

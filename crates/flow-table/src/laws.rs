@@ -557,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_unseen_odd_flow_goes() {
+    fn longest_unseen_odd_flow_is_evicted() {
         let config = DHashConfig { buckets: Some(1), pool: Some(0), ..DHashConfig::for_flows(16) };
         let mut table = DHash::<u64, u64>::try_new(&config).unwrap();
         for key in 0..16 {

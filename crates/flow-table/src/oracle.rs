@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flow_is_due_at_its_deadline_and_overdue_a_granule_later() {
+    fn flow_may_expire_at_its_deadline_and_must_one_granule_later() {
         let timeouts = Timeouts::NEVER.with(TimeoutClass(0), 100);
         let mut oracle = Oracle::new(timeouts);
         let id = FlowId::new(0, 1).unwrap();

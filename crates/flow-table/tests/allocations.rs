@@ -62,7 +62,7 @@ fn a_small_map_grows_from_nothing_and_stays_small() {
 }
 
 #[test]
-fn an_empty_map_answers_as_one_that_was_emptied() {
+fn new_map_answers_as_an_emptied_one() {
     let emptied = {
         let mut map = FlowMap::<u32, u64>::from([(7, 7)]);
         map.clear();

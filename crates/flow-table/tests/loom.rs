@@ -133,7 +133,7 @@ fn a_value_is_the_old_one_or_the_new_one() {
 }
 
 #[test]
-fn of_two_that_insert_one_key_one_does() {
+fn one_of_two_concurrent_insertions_of_a_key_wins() {
     explore(|| {
         let table = table(0..0);
         let threads: Vec<_> = (1..3)

@@ -92,7 +92,7 @@ fn expected(path: &Path) -> HashMap<FlowKey, Talk> {
 }
 
 #[test]
-fn an_application_of_ones_own_sees_every_packet_once_in_every_layout() {
+fn custom_application_sees_every_packet_once_in_every_layout() {
     let path = write_trace("appliance.pcap");
     let expected = expected(&path);
     assert!(expected.len() >= 500);

@@ -40,7 +40,7 @@ fn capture() -> CaptureSet {
 }
 
 #[test]
-fn tables_are_shown_by_their_figures() {
+fn debug_output_of_tables_has_only_figures() {
     look("linehash", &LineHash::<FlowKey, u64>::try_new(&LineHashConfig::for_flows(FLOWS)).unwrap());
     look("dhash", &DHash::<FlowKey, u64>::try_new(&DHashConfig::for_flows(FLOWS)).unwrap());
     look("sighash", &SigHash::<FlowKey, u64>::try_new(&SigHashConfig::for_flows(FLOWS)).unwrap());
@@ -50,7 +50,7 @@ fn tables_are_shown_by_their_figures() {
 }
 
 #[test]
-fn sets_trees_and_scanners_are_shown_by_their_sizes() {
+fn debug_output_of_sets_trees_and_scanners_has_only_sizes() {
     let set = synth::rules(Profile::Acl, 2000, 1, false).unwrap();
     look("classifier", &ClassifierBuilder::new().build(&set).unwrap());
     look(
@@ -79,7 +79,7 @@ fn sets_trees_and_scanners_are_shown_by_their_sizes() {
 }
 
 #[test]
-fn sources_and_batches_are_shown_without_their_bytes() {
+fn debug_output_of_sources_and_batches_has_no_packet_bytes() {
     let mut source = capture();
     look("set", &source);
     let mut batch = PacketBatch::new();
@@ -95,7 +95,7 @@ fn sources_and_batches_are_shown_without_their_bytes() {
 }
 
 #[test]
-fn runs_are_shown_without_their_flows_and_secrets() {
+fn debug_output_of_runs_has_neither_flows_nor_secrets() {
     let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
     let config = EngineConfig::new(Layout::Inline);
     look("config", &config);
@@ -109,7 +109,7 @@ fn runs_are_shown_without_their_flows_and_secrets() {
 }
 
 #[test]
-fn traces_and_policies_are_shown_without_their_entries() {
+fn debug_output_of_traces_and_policies_has_no_entries() {
     let accesses: Vec<Access> = (0..100_000).map(|i| Access::new(i, i)).collect();
     look("nextuses", &NextUses::new(&accesses, false).unwrap());
     look("trace", &Trace::new(accesses, 0));

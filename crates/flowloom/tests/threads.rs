@@ -29,7 +29,7 @@ fn is_shared<T: Send + Sync>() {}
 fn is_carried<T: std::error::Error + Send + Sync + 'static>() {}
 
 #[test]
-fn tables_sets_and_scanners_are_shared() {
+fn tables_sets_and_scanners_are_send_and_sync() {
     is_shared::<LineHash<FlowKey, u64>>();
     is_shared::<FlowIndex<FlowKey>>();
     is_shared::<DHash<FlowKey, u64>>();
@@ -57,7 +57,7 @@ fn tables_sets_and_scanners_are_shared() {
 }
 
 #[test]
-fn sources_policies_sinks_and_applications_move() {
+fn sources_policies_sinks_and_applications_are_send() {
     moves::<CaptureSet>();
     moves::<Capture>();
     moves::<Defrag<CaptureSet>>();
@@ -81,7 +81,7 @@ fn sources_policies_sinks_and_applications_move() {
 }
 
 #[test]
-fn errors_are_carried_anywhere() {
+fn errors_are_send_sync_and_static() {
     is_carried::<SourceError>();
     is_carried::<SinkError>();
     is_carried::<CaptureError>();

@@ -435,7 +435,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interface_that_is_not_there_names_those_that_are() {
+    fn unknown_interface_error_lists_existing_interfaces() {
         let error =
             InterfaceSource::open("no-such-if", &CaptureOptions::default()).unwrap_err().to_string();
         assert!(error.starts_with("no interface no-such-if\n  interfaces: "), "{error}");
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_is_one_that_the_decoder_reads() {
+    fn interface_descriptions_have_decodable_link_types() {
         let mut kernel = vec![17, 0, 8, 0];
         kernel.extend(7_u32.to_ne_bytes());
         kernel.extend(ETHER.to_ne_bytes());

@@ -464,7 +464,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_of_the_kernel_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_kernel_message_is_parsed_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut message = (bytes.len() as u32).to_ne_bytes().to_vec();
             message.extend(PACKET.to_ne_bytes());
             message.extend(&bytes);

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tag_moves_only_places_that_are_used() {
+    fn restored_vlan_tag_shifts_only_valid_offsets() {
         let header = |flags, segments| {
             let mut bytes = [0; Offload::BYTES];
             (bytes[0], bytes[1]) = (flags, segments);

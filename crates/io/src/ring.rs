@@ -183,7 +183,7 @@ mod models {
     }
 
     #[test]
-    fn entries_change_hands_by_the_indices_alone() {
+    fn indices_alone_transfer_ownership_of_entries() {
         const ENTRIES: u32 = 3;
         loom::model(|| {
             let shared = Arc::new(Shared::default());

@@ -295,7 +295,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_frame_leaves_once_where_it_was_decided_or_is_counted(
+        fn each_frame_leaves_its_chosen_port_once_or_is_counted(
             frames in prop::collection::vec(prop::collection::vec((any::<u8>(), any::<u8>()), 0..100), 4)
         ) {
             let bytes = |frames: &Vec<(u8, u8)>| frames.iter().map(|&(a, b)| vec![a, b]).collect();

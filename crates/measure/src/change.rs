@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_intervals_are_no_difference() {
+    fn overlapping_intervals_show_no_difference() {
         let noisy = [90, 100, 110, 120, 130, 95, 105, 115];
         let slower: Vec<u64> = noisy.iter().map(|ns| ns + 10).collect();
         let change = Change::between(&row("a", &noisy), &row("a", &slower));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn few_rounds_that_do_not_overlap_are_too_few_to_say() {
+    fn few_rounds_without_overlap_give_no_verdict() {
         let change = Change::between(&row("a", &[100; 5]), &row("a", &[200; 5]));
         assert_eq!((change.verdict(), change.is_sure), (ChangeVerdict::TooFewRounds, false));
         assert!(!change.is_slower_than(1.0));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_near_are_not_compared_with_rows_far() {
+    fn near_rows_are_not_compared_with_far_rows() {
         let row = |work: &str, line| {
             let mut row = row("a", &[1; 6]).with_line(line);
             row.work = work.into();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_of_no_time_is_no_division_by_zero() {
+    fn zero_base_time_causes_no_division_by_zero() {
         let change = Change::between(&row("a", &[0; 6]), &row("a", &[1; 6]));
         assert!(change.change.is_infinite() && !change.change.is_nan());
     }

@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drawing_is_well_formed_and_names_everything() {
+    fn chart_is_well_formed_and_labels_every_series() {
         let svg = lines().svg().unwrap();
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
         for text in ["Time\u{FFFD} &lt;by&gt; flows", "ours &amp; theirs", "paper", "flows", "ns"] {
@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_stand_on_their_categories() {
+    fn bars_are_placed_at_their_categories() {
         let chart = Chart::bars("Shares", ["one", "two"], Axis::linear("%"))
             .with(Series::bars("paper", [10.0, 20.0]))
             .with(Series::bars("ours", [11.0, 19.0]));
@@ -590,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn series_differ_where_colours_repeat() {
+    fn series_with_repeated_colours_have_other_patterns() {
         let heights = (0..21).map(|number| Series::bars(format!("policy {number}"), [5.0]));
         let bars =
             heights.fold(Chart::bars("Many", ["all"], Axis::linear("ns")), Chart::with).svg().unwrap();
@@ -613,7 +613,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_drawn_and_listed() {
+    fn confidence_intervals_are_drawn_and_listed() {
         let series = |intervals| Series { intervals, ..Series::bars("a", [5.0]) };
         let chart = |intervals| Chart::bars("t", ["x"], Axis::linear("y")).with(series(intervals));
         let (plain, with) = (chart(Vec::new()), chart(vec![(4.0, 5.0)]));
@@ -626,7 +626,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_lie_on_each_other_and_show_their_own_values() {
+    fn stacked_layers_show_their_own_values() {
         let layer = |name: &str, value| Series::line(name, vec![(1.0, value), (2.0, value)]);
         let chart = Chart::new("Pile", Axis::linear("s"), Axis::linear("packets"))
             .with(layer("tcp", 30.0))
@@ -640,21 +640,21 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_show_is_an_error_with_the_title() {
+    fn empty_chart_is_an_error_with_its_title() {
         let chart =
             Chart::new("None", Axis::log("x"), Axis::linear("y")).with(Series::line("a", vec![(0.0, 1.0)]));
         assert_eq!(chart.svg(), Err(ChartError::Empty { title: "None".into() }));
     }
 
     #[test]
-    fn one_point_has_air_around_it() {
+    fn single_point_has_a_margin() {
         let chart = Chart::new("One", Axis::linear("x"), Axis::log("y"))
             .with(Series::points("a", vec![(5.0, 5.0)]));
         assert!(chart.svg().is_ok());
     }
 
     #[test]
-    fn numbers_stand_where_a_reader_expects_them() {
+    fn axis_labels_are_placed_at_round_numbers() {
         assert_eq!(ticks(Scale::Linear, &(0.0..7.3)), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
         assert_eq!(ticks(Scale::Linear, &(0.0..101.0)), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
         let values: Vec<f64> =
@@ -664,7 +664,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_is_as_high_as_its_legend() {
+    fn chart_grows_with_its_legend() {
         let number = |text: &str| text.split('"').next().unwrap().parse::<u32>().unwrap();
         for (names, least) in [(3, SIZE.1), (18, SIZE.1), (19, SIZE.1), (24, 500), (200, 4000)] {
             let mut chart = Chart::new("Many", Axis::linear("x"), Axis::linear("y"));

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_counter_ticks_at_one_rate_where_there_is_one() {
+    fn cycle_counter_ticks_at_a_constant_rate() {
         let rates = [time_stamps_per_ns(), time_stamps_per_ns()];
         let [Some(first), Some(second)] = rates else {
             assert_eq!(rates, [None, None]);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_brackets_do_not_move_the_fields() {
+    fn process_names_with_brackets_do_not_shift_fields() {
         let stat = "7 (a) b) c) S 1 7 7 0 -1 4194560 1 2 3 4 100 200 30 12 20 0 1 0 5";
         assert_eq!(children_ticks(stat), Some(42));
         assert_eq!(children_ticks("7 (a) S 1"), None);

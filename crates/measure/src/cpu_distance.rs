@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_run_on_the_cpus_that_are_allowed_alone() {
+    fn threads_run_only_on_allowed_cpus() {
         let allowed = allowed_cpus().unwrap();
         for cpu in (0..9).chain([63, PINNABLE_CPUS]) {
             assert_eq!(may_run_on(cpu), cpu < PINNABLE_CPUS && allowed.contains(&cpu), "{cpu}");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_takes_its_time_between_two_cpus() {
+    fn cache_line_transfer_between_cpus_takes_time() {
         let Ok(topology) = Topology::read() else { return };
         let cpus = topology.one_per_core();
         // A busy machine may not run two threads at the same time for a while.
@@ -157,13 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn like_times_are_shown_as_one() {
+    fn similar_transfer_times_are_shown_once() {
         assert_eq!(range_text([50.0, 60.0]), "60 ns");
         assert_eq!(range_text([50.0, 320.4]), "50 to 320 ns");
     }
 
     #[test]
-    fn the_furthest_needs_all_to_answer() {
+    fn furthest_cpu_is_known_only_if_all_were_measured() {
         assert_eq!(furthest_round_trip_ns(&[]), None);
         let Ok(cpus) = allowed_cpus() else { return };
         assert_eq!(furthest_round_trip_ns(&cpus[..1]), None, "there is no other");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_is_not_there_has_no_distance_nor_has_one_to_itself() {
+    fn absent_cpu_has_no_distance_and_neither_has_a_cpu_to_itself() {
         for (one, other) in [(0, 100_000), (100_000, 0), (0, 0)] {
             assert_eq!(line_round_trip_ns(one, other), None);
         }

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_round_there_is_no_kind() {
+    fn no_rounds_have_no_distance_class() {
         for trips in [&[][..], &[60.0]] {
             let found = distances(trips);
             assert!(found.kinds.is_empty() && found.changed + found.elsewhere + found.unmeasured == 0);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn like_rounds_are_of_one_kind() {
+    fn similar_rounds_form_one_class() {
         let found = distances(&[60.0, 66.0, 63.0]);
         assert_eq!(rounds(&found), [&[0, 1]]);
         let kind = &found.kinds[0];
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drift_is_one_kind() {
+    fn slow_drift_forms_one_class() {
         let found = distances(&[60.0, 80.0, 110.0, 150.0, 210.0, 300.0]);
         assert_eq!(rounds(&found), [&[0, 1, 2, 3, 4]]);
         assert_eq!((found.kinds[0].least_ns, found.kinds[0].most_ns), (60.0, 300.0));
@@ -183,13 +183,13 @@ mod tests {
     }
 
     #[test]
-    fn of_many_kinds_two_have_rows() {
+    fn two_of_many_classes_get_rows() {
         let found = distances(&[20.0, 20.0, 320.0, 320.0, 320.0, 60.0, 60.0, 60.0, 60.0]);
         assert_eq!((rounds(&found), found.elsewhere, found.changed), (vec![&[5, 6, 7][..], &[2, 3]], 1, 2));
     }
 
     #[test]
-    fn one_measurement_that_failed_or_went_wrong_costs_two_rounds() {
+    fn failed_measurement_invalidates_two_rounds() {
         let found = Distances::from_round_trips(&[Some(60.0), Some(61.0), None, Some(62.0), Some(63.0)]);
         assert_eq!((rounds(&found), found.unmeasured), (vec![&[0, 3][..]], 2));
         let found = distances(&[60.0, 61.0, 5000.0, 62.0, 63.0]);
@@ -216,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_round_is_somewhere_and_kinds_are_apart(
+        fn every_round_has_a_class_and_classes_do_not_overlap(
             trips in prop::collection::vec(prop::option::of(prop_oneof![15.0..25.0, 50.0..70.0, 300.0..340.0, 10.0..5000.0_f64]), 0..30),
             power in -3..4,
         ) {

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_at_least_silence() {
+    fn noise_estimate_is_at_least_one() {
         assert!(noise(20, 50_000) >= 1.0);
     }
 }

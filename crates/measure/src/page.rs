@@ -259,7 +259,7 @@ mod tests {
     use crate::chart::{Axis, Series};
 
     #[test]
-    fn text_cannot_become_markup() {
+    fn text_is_escaped_in_markup() {
         assert_eq!(escape("<a href=\"x\">&"), "&lt;a href=&quot;x&quot;&gt;&amp;");
         let mut page = Page::new("<b>");
         page.meta("<i>");
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_have_their_labels() {
+    fn fields_of_the_page_have_labels() {
         let mut page = Page::new("P");
         let lines = ["Packets  1 <2   lost 0", "         more", "Not tracked not_ip 48", "", "all is well"];
         page.fields(&lines.map(String::from));
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overview_comes_before_what_is_folded() {
+    fn overview_precedes_folded_sections() {
         let mut page = Page::new("P");
         page.overview(&[String::from("cut <here>")], &[("flows", String::from("7"))]);
         page.side_by_side(&["a", "b"], |page, part| page.note(part));
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_has_its_figures_below_it() {
+    fn chart_is_followed_by_its_figures() {
         let chart = |y| {
             Chart::new("T", Axis::log("x"), Axis::linear("y"))
                 .with(Series::line("ours & theirs", vec![(10.0, y)]))

@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_variant_stands_in_every_place_equally_often() {
+    fn every_variant_runs_in_every_position_equally_often() {
         for count in 1..6 {
             let rounds = 2 * count;
             for index in 0..count {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_answer_stops_everything_and_names_both() {
+    fn differing_answers_stop_the_run_and_name_both_variants() {
         let mut calls = 0;
         let error = Rounds::new(5)
             .variant("steady", || 7)
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_bracketed_is_timed() {
+    fn only_the_bracketed_section_is_timed() {
         let outcome = Rounds::new(1)
             .variant_with_lap("added", |lap| {
                 lap.add(Elapsed { cpu_ns: 5, wall_ns: 7 });
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn without_variants_there_is_no_answer() {
+    fn no_variants_give_no_result() {
         assert_eq!(Rounds::<()>::new(3).run(), Err(RoundsError::NoVariants));
     }
 }

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_the_published_names() {
+    fn json_uses_the_published_names() {
         let value: Value = serde_json::from_str(&report().to_json()).unwrap();
         let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
         assert_eq!(keys(&value), "complete host ratios results schema tool");
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_reads_back_as_it_was_written() {
+    fn report_reads_back_as_written() {
         let report = report();
         assert_eq!(serde_json::from_str::<Report>(&report.to_json()).unwrap(), report);
     }

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_cpu_slows_none_and_a_cpu_does_not_slow_itself() {
+    fn absent_cpu_slows_no_other_and_no_cpu_slows_itself() {
         for (one, other) in [(0, 100_000), (100_000, 0), (0, 0)] {
             assert_eq!(slowed(one, other), None);
         }

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_begin_where_the_tables_of_the_sign_test_say() {
+    fn intervals_match_the_tables_of_the_sign_test() {
         // Order statistics for the median at 95 %, as in printed tables: n, distance from either
         // end.
         for (count, place) in
@@ -348,20 +348,20 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_a_summary_too() {
+    fn empty_samples_have_a_summary() {
         assert_eq!(Summary::from_samples([]).count, 0);
         assert_eq!(Ratio::of_rounds(&[1], &[0]).rounds, 0);
     }
 
     #[test]
-    fn a_ratio_that_is_no_number_shows_nothing() {
+    fn ratio_that_is_not_a_number_shows_no_difference() {
         let ratio = Ratio::of_ratios([0.5, f64::NAN, 0.6, 2.0, 2.0, 0.5, 0.5, 0.4, f64::NAN]);
         assert_eq!((ratio.rounds, ratio.verdict()), (7, ChangeVerdict::NoDifferenceShown), "{ratio}");
         assert_eq!(Ratio::of_ratios([f64::NAN; 9]).verdict(), ChangeVerdict::TooFewRounds);
     }
 
     #[test]
-    fn samples_without_end_have_an_order_too() {
+    fn infinite_samples_are_ordered() {
         let summary = Summary::from_samples([f64::INFINITY, 1.0, f64::INFINITY, f64::INFINITY]);
         assert_eq!((summary.min, summary.median, summary.max), (1.0, f64::INFINITY, f64::INFINITY));
     }
@@ -383,7 +383,7 @@ mod tests {
         }
 
         #[test]
-        fn a_summary_is_in_order(samples in prop::collection::vec(-1e6..1e6_f64, 1..100)) {
+        fn summary_values_ascend(samples in prop::collection::vec(-1e6..1e6_f64, 1..100)) {
             let Summary { count, min, p5, median, p95, max } = Summary::from_samples(samples.iter().copied());
             prop_assert_eq!(count, samples.len());
             prop_assert!(min <= p5 && p5 <= median && median <= p95 && p95 <= max);

@@ -354,7 +354,7 @@ hit          64  std         1.00  1.00 … 1.00       9        -          -  no
     }
 
     #[test]
-    fn a_noisy_host_is_called_one() {
+    fn noisy_host_is_reported() {
         let mut machine = Host {
             cpu: "Foo".to_owned(),
             isa: "scalar".to_owned(),

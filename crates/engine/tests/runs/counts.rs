@@ -58,7 +58,7 @@ impl PacketSource for Odd {
 }
 
 #[test]
-fn a_batch_of_none_or_of_too_many_is_the_sources_fault() {
+fn batch_of_invalid_size_is_reported_as_a_fault_of_the_source() {
     for mode in [Layout::Inline, Layout::Pipeline { workers: 2 }] {
         for packets in [0, BATCH_PACKETS + 1] {
             let report = run(
@@ -112,7 +112,7 @@ impl PacketSource for Blockless {
 }
 
 #[test]
-fn packets_that_lie_in_no_block_are_the_sources_fault() {
+fn packets_outside_every_block_are_reported_as_a_fault_of_the_source() {
     for mode in [Layout::Inline, Layout::Pipeline { workers: 2 }] {
         let mut source = Blockless(Memory::new(mix(100, 10)));
         let mut policy = DirectHash::new(WorkerCount::new(mode.workers()).unwrap());
@@ -140,7 +140,7 @@ impl PacketSource for Unnumbered {
 }
 
 #[test]
-fn another_block_under_the_same_number_is_the_sources_fault() {
+fn reused_block_number_is_reported_as_a_fault_of_the_source() {
     for mode in [Layout::Inline, Layout::Pipeline { workers: 2 }] {
         let mut source = Unnumbered(Memory::in_blocks(mix(2_000, 50), 100));
         let mut policy = DirectHash::new(WorkerCount::new(mode.workers()).unwrap());
@@ -154,7 +154,7 @@ fn another_block_under_the_same_number_is_the_sources_fault() {
 }
 
 #[test]
-fn the_input_stage_counts_what_there_is() {
+fn input_stage_counts_all_packets_and_bytes() {
     let mut source = Memory::new(mix(3_000, 100));
     for (_, packets) in &mut source.blocks {
         for (i, packet) in packets.iter_mut().enumerate() {
@@ -344,7 +344,7 @@ fn an_application_ends_flows_and_each_counts_as_begun() {
 }
 
 #[test]
-fn blocks_of_one_packet_are_never_mixed_up() {
+fn packets_keep_their_own_block() {
     let source = Memory::in_blocks(mix(600, 50), 1);
     let digest = |mode, delay| {
         let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());

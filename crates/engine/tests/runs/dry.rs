@@ -117,7 +117,7 @@ fn a_sink_is_flushed_once_whenever_the_input_has_nothing() {
 }
 
 #[test]
-fn packets_that_found_the_pool_full_move_on_though_no_others_follow() {
+fn packets_refused_by_a_full_pool_move_on_without_further_input() {
     for layout in LAYOUTS {
         for seed in [None, Some(3), Some(4), Some(5), Some(6)] {
             let mut sink = Flushing::default();

@@ -117,7 +117,7 @@ fn go(
 }
 
 #[test]
-fn an_application_that_panics_when_it_is_dropped_is_its_workers_fault() {
+fn panic_in_the_drop_of_an_application_is_a_fault_of_its_worker() {
     for layout in LAYOUTS {
         for seed in [None, Some(3)] {
             let mut sink = Finishing::default();

@@ -121,7 +121,7 @@ impl FlowTable<FlowKey, Seen> for Evicting {
 }
 
 #[test]
-fn a_flow_that_had_to_go_since_its_lookup_begins_anew() {
+fn flow_evicted_after_its_lookup_begins_anew() {
     for mode in [Layout::Inline, Layout::Pipeline { workers: 1 }] {
         let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
         let table = |_| DHash::try_new(&DHashConfig::for_flows(8)).map(Evicting);

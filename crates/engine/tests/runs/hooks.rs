@@ -167,7 +167,7 @@ fn an_application_chosen_at_run_time_gives_the_same_results() {
 }
 
 #[test]
-fn two_applications_beside_each_other_see_the_same_packets() {
+fn combined_applications_see_the_same_packets() {
     for layout in LAYOUTS {
         let report = go(layout, 2_000, |_| (Recorder::default(), Recorder::default()));
         let alone = go(layout, 2_000, |_| Recorder::default());
@@ -203,7 +203,7 @@ impl App for Splits {
 }
 
 #[test]
-fn a_record_that_one_of_two_applications_begins_begins_for_both() {
+fn new_record_of_one_combined_application_begins_for_both() {
     for layout in LAYOUTS {
         let calls = Arc::new(Calls::default());
         let ports = || Ports {

@@ -175,7 +175,7 @@ fn policies_that_move_flows_keep_their_order_across_workers() {
 }
 
 #[test]
-fn a_run_builds_as_many_tables_as_its_parameters_say() {
+fn run_builds_the_configured_number_of_tables() {
     for (mode, order, name, tables) in [
         (Layout::Inline, Order::Internal, "dh", 1),
         (Layout::Pipeline { workers: 3 }, Order::Internal, "dh", 3),
@@ -236,7 +236,7 @@ fn records_beyond_the_limit_are_counted() {
 }
 
 #[test]
-fn a_limit_stops_at_the_packet() {
+fn packet_limit_stops_the_run_exactly() {
     let source = Memory::new(mix(5_000, 100));
     for mode in LAYOUTS {
         for limit in [0, 1, 33, 4_999, 5_000, 9_999] {
@@ -277,7 +277,7 @@ fn a_worker_that_panics_is_named_and_its_packets_are_counted() {
 }
 
 #[test]
-fn a_panic_ends_a_run_at_once_whatever_is_still_to_come() {
+fn panic_ends_a_run_without_reading_further_input() {
     /// Panics at its tenth packet and records the moment.
     struct Timed(u64, Arc<Mutex<Option<Instant>>>);
     impl App for Timed {
@@ -322,7 +322,7 @@ fn a_panic_ends_a_run_at_once_whatever_is_still_to_come() {
 }
 
 #[test]
-fn a_source_that_breaks_leaves_what_came_before() {
+fn packets_before_a_source_error_are_processed() {
     let source = Memory::new(mix(5_000, 100));
     for mode in LAYOUTS {
         for after in [0, 1_000, 4_990] {
@@ -395,7 +395,7 @@ fn a_decision_for_a_worker_that_does_not_exist_is_a_fault_of_a_balanced_run() {
 }
 
 #[test]
-fn a_policy_that_panics_loses_what_was_to_come_to_it_and_nothing_else() {
+fn policy_panic_loses_only_the_packets_not_yet_placed() {
     let source = Memory::new(mix(5_000, 100));
     for workers in [1, 2, 4] {
         for batches in [0, 1, 50] {

@@ -131,7 +131,7 @@ fn each_drop_at_a_full_ring_counts_for_a_worker_or_the_pool() {
 }
 
 #[test]
-fn rings_and_a_pool_that_hold_all_are_never_full() {
+fn large_enough_rings_and_pool_never_count_as_full() {
     for name in ["dh", "lfb"] {
         let config = EngineConfig { ring_slots: 2_048, ..config(Layout::Pipeline { workers: 2 }) };
         let report = go(name, &config, Some(3));
@@ -142,7 +142,7 @@ fn rings_and_a_pool_that_hold_all_are_never_full() {
 }
 
 #[test]
-fn a_report_that_leaves_a_packet_out_anywhere_is_not_balanced() {
+fn report_that_misses_a_packet_is_not_balanced() {
     let when_full = WhenFull::Drop;
     let config = EngineConfig { ring_slots: 64, when_full, ..config(Layout::Pipeline { workers: 2 }) };
     let wrongs: [fn(&mut RunReport<Seen>); 6] = [
@@ -248,7 +248,7 @@ fn drop_by_a_policy_counts_for_no_worker() {
 }
 
 #[test]
-fn a_paced_run_takes_all_and_ends() {
+fn paced_run_processes_all_packets_and_ends() {
     for (mode, name) in [
         (Layout::Inline, "dh"),
         (Layout::Pipeline { workers: 2 }, "dh"),
@@ -337,7 +337,7 @@ impl PullPolicy for Twice<'_> {
 }
 
 #[test]
-fn a_policy_that_gives_out_what_does_not_wait_is_named_in_a_fault() {
+fn pull_policy_that_returns_an_unknown_packet_is_named_in_a_fault() {
     let topology = Topology::flat(WorkerCount::new(2).unwrap());
     let mut policy = Scheme::named("lfb").unwrap().policy(&topology, 1).unwrap();
     let Policy::Pull(policy) = &mut policy else { panic!("workers fetch") };

@@ -125,7 +125,7 @@ fn check(expected: &Expected, report: &RunReport<Seen>, notes: &Notes, exact: bo
 }
 
 #[test]
-fn packets_wait_for_slow_workers_only_where_the_order_asks_for_it() {
+fn packets_wait_for_slow_workers_only_if_the_order_requires_it() {
     let source = Memory::new(mix(3_000, 120));
     for (name, order, exact) in [
         ("dh", Order::Internal, false),
@@ -168,7 +168,7 @@ fn every_policy_gives_one_digest_and_the_order_it_promises() {
 }
 
 #[test]
-fn the_same_on_threads() {
+fn every_policy_gives_one_digest_on_threads() {
     let source = Memory::new(mix(3_000, 120));
     let expected = expected(&source);
     for name in
@@ -327,7 +327,7 @@ fn idle_flows_end_at_the_same_packets_when_workers_share_them() {
 }
 
 #[test]
-fn policies_that_know_flows_by_a_checksum_or_a_server_give_the_same_results() {
+fn policies_by_checksum_or_server_give_the_same_results() {
     let source = Memory::new(mix(3_000, 120));
     let expected = expected(&source);
     for (name, digest) in [("crc", PlacementDigest::Crc), ("dst", PlacementDigest::Destination)] {
@@ -384,7 +384,7 @@ impl App for Dawdler {
 }
 
 #[test]
-fn a_slow_flow_holds_up_no_other_where_workers_fetch() {
+fn slow_flow_delays_no_other_with_a_pull_policy() {
     let source = Memory::new(mix(2_000, 50));
     let expected = expected(&source);
     let slow = expected.report.flows.iter().max_by_key(|flow| flow.state.packets).unwrap();
@@ -415,7 +415,7 @@ fn a_slow_flow_holds_up_no_other_where_workers_fetch() {
 }
 
 #[test]
-fn a_hash_of_another_secret_changes_nothing() {
+fn hash_secret_does_not_change_results() {
     let source = Memory::new(mix(2_000, 90));
     let expected = expected(&source);
     for seed in 0..4 {

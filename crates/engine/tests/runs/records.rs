@@ -82,7 +82,7 @@ fn with_timeout() -> EngineConfig {
 }
 
 #[test]
-fn a_sink_gets_the_records_that_the_report_would_have() {
+fn sink_receives_the_records_otherwise_kept_in_the_report() {
     for layout in LAYOUTS {
         for seed in [None, Some(5)] {
             let kept = go(layout, with_timeout(), None, seed);
@@ -115,7 +115,7 @@ fn a_sink_that_breaks_ends_the_run_and_every_record_is_counted() {
 }
 
 #[test]
-fn a_slow_sink_is_waited_for_or_records_are_dropped_and_counted() {
+fn workers_wait_for_a_slow_sink_or_count_dropped_records() {
     for records_when_full in [WhenFull::Block, WhenFull::Drop] {
         let mut sink = Notes { delay: Some(Duration::from_millis(2)), ..Notes::default() };
         let config = EngineConfig { records_when_full, ..with_timeout() };

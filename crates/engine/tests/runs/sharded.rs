@@ -269,7 +269,7 @@ fn a_failure_behind_a_wrong_assumption_does_not_count() {
 }
 
 #[test]
-fn a_slow_shard_ends_reading_until_it_catches_up() {
+fn slow_shard_pauses_reading_until_it_catches_up() {
     /// Yields packets for ever, and counts the batches that were asked for.
     struct Endless(Memory, u64);
     impl PacketSource for Endless {
@@ -322,7 +322,7 @@ fn the_limit_of_kept_records_holds_for_the_run() {
 }
 
 #[test]
-fn a_part_is_described_as_one_thread_describes_it() {
+fn part_has_the_description_that_one_thread_gives() {
     let described = |layout: Layout| {
         let timeout = Some(IdleTimeout::from_ns(50_000_000));
         let config = EngineConfig { idle_timeout: timeout, ..config(layout) };
@@ -349,7 +349,7 @@ fn a_part_is_described_as_one_thread_describes_it() {
 }
 
 #[test]
-fn threads_that_meet_at_every_packet_never_all_wait() {
+fn contending_threads_never_all_wait() {
     let memory = Memory::new(mix(300, 20));
     let whole = run(&config(Layout::Inline), &mut memory.clone(), None);
     for round in 0..600 {

@@ -47,7 +47,7 @@ impl PacketSink for Stalling {
 }
 
 #[test]
-fn a_sink_that_stalls_holds_the_input_up_and_loses_nothing() {
+fn stalled_sink_pauses_the_input_and_loses_nothing() {
     // Only whole batches, so that the window ends with one.
     let whole = Memory::in_blocks(mix(40_000, 100), 10 * BATCH_PACKETS);
     for (name, order) in [

@@ -312,7 +312,7 @@ fn datagram(client: u32, is_reply: bool) -> Vec<u8> {
 }
 
 #[test]
-fn a_flood_of_openings_ends_no_answered_flow_and_keeps_no_new_one_out() {
+fn syn_flood_evicts_no_answered_flow_and_blocks_no_new_one() {
     // A table of 1,000 flows contains 300 answered flows; 20,000 openings flood it, and 300 new
     // clients are still answered immediately.
     let mut given = Vec::new();

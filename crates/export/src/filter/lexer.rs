@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operators_words_and_quotes_are_told_apart() {
+    fn operators_words_and_quotes_are_distinguished() {
         let kinds = |text: &str| -> Vec<TokenKind> {
             tokens(text).unwrap().into_iter().map(|token| token.kind).collect()
         };

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_where() {
+    fn errors_state_their_position() {
         for (text, at, what) in [
             ("", 0, "expected a comparison"),
             ("bytes", 5, "expected a comparison of bytes"),

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_have_both_ends() {
+    fn ranges_include_both_ends() {
         assert_eq!(range("8000-8999", Kind::Number), Ok((8000, 8999)));
         assert_eq!(range("1k-2k", Kind::Number), Ok((1000, 2000)));
         assert!(range("2-1", Kind::Number).unwrap_err().contains("ends before it begins"));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_hold_their_addresses() {
+    fn prefixes_contain_their_addresses() {
         let holds = |text: &str, address: &str| prefix(text, true).unwrap().holds(address.parse().unwrap());
         assert!(holds("10.0.0.0/8", "10.255.0.1") && !holds("10.0.0.0/8", "11.0.0.0"));
         assert!(holds("0.0.0.0/0", "255.255.255.255") && !holds("0.0.0.0/0", "::"));

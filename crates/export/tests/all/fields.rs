@@ -58,7 +58,7 @@ fn text(text: &str) -> Value {
 }
 
 #[test]
-fn an_event_of_eve_has_the_objects_that_suricata_has() {
+fn eve_event_has_the_objects_of_suricata() {
     let out = Shared::default();
     let mut writer = EveWriter::new(out.clone(), &schema(), &fields()).unwrap();
     let tls = row(&[
@@ -86,7 +86,7 @@ fn an_event_of_eve_has_the_objects_that_suricata_has() {
 }
 
 #[test]
-fn an_event_of_eve_has_the_values_that_suricata_writes() {
+fn eve_event_has_the_values_of_suricata() {
     let label = Column::new("l7_protocol", Kind::Word(&[]), "").in_group(Group::Label);
     let schema = Schema::new([schema().columns(), &[label]].concat());
     let columns = schema.of_groups([Group::Label, Group::Extra, Group::Dns].into_iter().collect());
@@ -187,7 +187,7 @@ fn a_log_of_zeek_names_the_service() {
 }
 
 #[test]
-fn every_group_has_a_place_in_each_format_or_none() {
+fn every_format_writes_or_omits_each_group() {
     for column in all_columns() {
         let is_application = column.group.is_payload();
         let ours = ["quic_alpn", "quic_ech", "tls_ech", "dns_responses", "dns_unanswered"];
@@ -263,7 +263,7 @@ fn read_back(mut bytes: &[u8]) -> Vec<Vec<Vec<u8>>> {
 }
 
 #[test]
-fn ipfix_has_the_fields_that_have_elements_with_texts_of_any_length() {
+fn ipfix_exports_every_field_with_an_element_and_texts_of_any_length() {
     let groups = [Group::Default, Group::Internal, Group::Sizes, Group::Gaps, Group::Http, Group::Dns];
     let columns = schema().of_groups(groups.into_iter().collect());
     let is_field = |found: &&SchemaColumn| GroupSet::FIELDS.contains(found.column.group);

@@ -171,7 +171,7 @@ fn case() -> impl Strategy<Value = Case> {
 
 proptest! {
     #[test]
-    fn a_filter_matches_what_the_oracle_does(
+    fn filter_matches_the_records_that_the_oracle_matches(
         expression in plain(),
         cases in prop::collection::vec(case(), 1..20),
     ) {
@@ -190,14 +190,14 @@ proptest! {
     }
 
     #[test]
-    fn no_text_is_trouble(text in "[a-z_<>=!&|()', 0-9./:\"kéM-]{0,60}") {
+    fn any_text_is_parsed_without_a_panic(text in "[a-z_<>=!&|()', 0-9./:\"kéM-]{0,60}") {
         if let Err(error) = parse(&text) {
             prop_assert!(error.at <= text.len());
         }
     }
 
     #[test]
-    fn no_mixture_of_words_is_trouble(words in prop::collection::vec(prop::sample::select(vec![
+    fn any_sequence_of_words_is_parsed_without_a_panic(words in prop::collection::vec(prop::sample::select(vec![
         "bytes", ">", "1M", "and", "or", "not", "(", ")", "in", "contains", "community_id", ",", "source", "==", "10.0.0.0/8", "!", "tcp", "&", "\"",
     ]), 0..30)) {
         let text = words.join(" ");

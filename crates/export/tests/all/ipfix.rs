@@ -184,7 +184,7 @@ proptest! {
 }
 
 #[test]
-fn messages_are_as_full_as_they_may_be() {
+fn messages_are_filled_up_to_the_limit() {
     let key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
     let record = AccountingRecord::new(&key, &Accounted::default(), EndedBy::IdleTimeout).row();
     for records in [1, 100, 1000] {

@@ -141,7 +141,7 @@ fn a_log_of_zeek_has_a_field_for_each_name() {
 }
 
 #[test]
-fn an_event_of_eve_names_both_sides() {
+fn eve_event_names_both_endpoints() {
     let out = Shared::default();
     let mut writer = EveWriter::new(out.clone(), &schema(), &[]).unwrap();
     writer.write(&row(1)).unwrap();
@@ -282,7 +282,7 @@ fn times_of_netflow_are_right_over_years_in_any_order() {
 }
 
 #[test]
-fn a_collector_that_is_not_there_is_counted_and_one_that_stops_reading_is_an_error() {
+fn absent_collector_is_counted_and_one_that_stops_reading_is_an_error() {
     // A port that was free a moment ago.
     let unused = UdpSocket::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
     let connect = || UdpCollector::connect(unused, UdpOptions::default()).unwrap();
@@ -380,7 +380,7 @@ mod parquet {
     }
 
     #[test]
-    fn full_groups_stay_where_they_are() {
+    fn full_row_groups_stay_in_place() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("flows.parquet");
         let mut writer = ParquetWriter::new(File::create(&path).unwrap(), &columns()).unwrap();

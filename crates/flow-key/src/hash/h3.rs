@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rank_says_how_many_values_occur() {
+    fn rank_determines_the_number_of_values() {
         let mut state = 5;
         let mut ranks = [0; 6];
         for _ in 0..300 {

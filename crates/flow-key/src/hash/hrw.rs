@@ -30,7 +30,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flows_of_a_worker_that_is_removed_go_to_all_others_alike() {
+    fn flows_of_a_removed_worker_spread_evenly_over_the_others() {
         let best = |workers: &[u32], digest| {
             workers.iter().copied().max_by_key(|&w| (weight(w, digest), w)).expect("workers are not empty")
         };

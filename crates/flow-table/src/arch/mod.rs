@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::cast_possible_truncation, reason = "any bits of a random word will do")]
-    fn lanes_are_compared_alike_on_every_back_end() {
+    fn every_back_end_compares_lanes_alike() {
         let scalar = Backend::new(Isa::Scalar).unwrap();
         for isa in Isa::available() {
             let backend = Backend::new(isa).expect("available");
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::cast_possible_truncation, reason = "any bits of a random word will do")]
-    fn top_bits_are_alike_on_every_back_end() {
+    fn every_back_end_gives_the_same_top_bits() {
         let scalar = Backend::new(Isa::Scalar).unwrap();
         for isa in Isa::available() {
             let backend = Backend::new(isa).expect("available");

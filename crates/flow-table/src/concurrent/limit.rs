@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn space_that_is_not_kept_is_given_back() {
+    fn reserved_space_is_released_unless_kept() {
         let limit = Limit::new(Some(2));
         limit.reserve().unwrap().keep();
         for _ in 0..3 {

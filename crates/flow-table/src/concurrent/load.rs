@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_index_takes_all_entries_and_a_burst_while_they_move() {
+    fn index_accepts_a_burst_while_its_entries_move() {
         for lines in 1..200 {
             for lines_min in [1, 2, lines / 2, lines] {
                 for flows in 0..=LANES * lines {
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_index_becomes_as_small_as_allowed_in_a_few_moves() {
+    fn empty_index_shrinks_to_its_minimum_in_a_few_steps() {
         for (mut lines, lines_min) in [(1_000_000, 1), (100_000, 100), (2, 1), (3, 2)] {
             for _ in 0..6 {
                 lines = lines_of_next(0, lines, lines_min).unwrap_or(lines);

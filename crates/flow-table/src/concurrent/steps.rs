@@ -85,7 +85,7 @@ mod tests {
     /// --ignored --nocapture`.
     #[test]
     #[ignore = "takes a gigabyte and a minute"]
-    fn the_same_holds_for_ten_million_flows() {
+    fn an_operation_touches_few_lines_in_a_table_of_ten_million_flows() {
         for ([touched, made], phase) in grow_and_shrink(10_000_000).into_iter().zip(["grow", "shrink"]) {
             std::println!("{phase}: at most {touched} lines touched and {made} made per operation");
             assert!(touched <= TOUCHED_MAX && made <= MADE_MAX);

@@ -99,7 +99,7 @@ mod tests {
         assert!((pair(1e6, 1e5 * signatures) - 1.16e-3).abs() < 0.01e-3);
     }
     #[test]
-    fn erlang_s_formula_gives_the_steady_shares() {
+    fn erlangs_formula_gives_the_steady_state_shares() {
         assert!((steady_share(10.0) - 0.0223).abs() < 0.0001);
         assert!((steady_share(10.48576) - 0.0297).abs() < 0.0001);
     }

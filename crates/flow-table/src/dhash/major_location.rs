@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn functions_read_the_bits_that_the_paper_names() {
+    fn functions_read_the_bits_named_in_the_paper() {
         for signature in [0, 1, 0xF, 0x10, 0x000F_0000, 0x0010_0000, 0x1234_5678, u32::MAX] {
             assert_eq!(LowBits.slot(signature), signature & 0x0F);
             assert_eq!(Folded.slot(signature), (signature & 0x0F) ^ ((signature & 0xF_0000) >> 16));

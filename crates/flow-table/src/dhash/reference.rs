@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_false_match_goes_on_and_is_counted() {
+    fn search_continues_after_a_false_match_and_counts_it() {
         let config = DHashConfig { buckets: Some(1), ..DHashConfig::for_flows(20) };
         let mut table = ReferenceDHash::<u64, ()>::try_new(&config).unwrap();
         for key in 0..20_u64 {
@@ -426,14 +426,14 @@ mod tests {
     }
 
     #[test]
-    fn victims_elsewhere_help_a_bucket_that_has_a_place() {
+    fn victim_from_another_bucket_frees_a_state_for_a_bucket_with_a_free_slot() {
         let config = DHashConfig { buckets: Some(2), pool: Some(2), ..DHashConfig::for_flows(34) };
         check_victims(ReferenceDHash::<u64, ()>::try_new(&config).unwrap());
         check_victims(crate::DHash::<u64, ()>::try_new(&config).unwrap());
     }
 
     #[test]
-    fn a_search_that_skips_lists_finds_what_is_in_slots_alone() {
+    fn search_that_skips_lists_finds_only_flows_in_slots() {
         let config = DHashConfig { buckets: Some(1), ..DHashConfig::for_flows(20) };
         let mut table = ReferenceDHash::<u64, (), Keyed, FirstSlot, Skipped>::try_new(&config).unwrap();
         for key in 0..20_u64 {

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_remapped_alike_for_both_directions() {
+    fn zero_signature_is_remapped_alike_for_both_directions() {
         assert_eq!(non_zero(0), FOR_ZERO);
         assert_eq!(FOR_ZERO.rotate_left(16), FOR_ZERO);
         assert_eq!(non_zero(5), 5);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_itself_in_both_directions_and_no_other() {
+    fn session_key_is_equal_only_for_both_directions_of_one_session() {
         let session = Session { source: 1, destination: 2, source_port: 3, destination_port: 4 };
         assert!(session == session.reversed() && !session.is_exactly(&session.reversed()));
         for other in [

@@ -525,7 +525,7 @@ mod tests {
     // A sanitizer uses additional pages.
     #[cfg(all(feature = "std", target_os = "linux", target_arch = "x86_64", not(any(miri, sanitized))))]
     #[test]
-    fn a_table_without_use_leaves_its_memory_untouched() {
+    fn unused_table_leaves_its_memory_untouched() {
         // Page faults of this thread.
         let faults = || {
             let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();

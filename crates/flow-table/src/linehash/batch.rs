@@ -565,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_at_home_is_looked_for_nowhere_else() {
+    fn flow_in_its_home_line_is_found_without_further_reads() {
         for isa in Isa::available() {
             let config = LineHashConfig {
                 isa: Some(isa),
@@ -584,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_may_be_all_mistaken_or_all_strays() {
+    fn batches_of_only_false_matches_or_only_displaced_flows_are_found() {
         let (flows, batch) = if cfg!(miri) { (100, 60) } else { (300, 600) };
         // With a single hash, line, alternates and stash are full of flows with one signature.
         compare(|_| TableHash::from_mixed(0x1234_5678_9ABC_DEF0), flows, batch);

@@ -196,7 +196,7 @@ mod tests {
     use flowloom_flow_key::hash::fold::split_mix;
 
     #[test]
-    fn an_alternate_is_never_home_and_every_other_line_is_one() {
+    fn alternate_line_is_any_line_except_the_home_line() {
         let mut state = 3;
         for lines in [2, 3, 7, 1000, u32::MAX] {
             for _ in 0..500 {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_near_a_line_is_in_it() {
+    fn stored_byte_leads_back_to_its_line() {
         let mut state = 4;
         // No table has more bytes than there are addresses.
         let most = u32::try_from(usize::MAX / 64).unwrap_or(u32::MAX);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_favourite_is_a_lane_of_the_home_line_and_any_lane_is_one() {
+    fn preferred_lane_can_be_any_lane_of_the_home_line() {
         let mut state = 5;
         for lines in [1, 2, 7, 1000, u32::MAX / LANES] {
             let mut met = 0_u32;
@@ -249,19 +249,19 @@ mod tests {
     }
 
     #[test]
-    fn the_favourite_is_taken_if_it_is_empty_and_the_first_lane_if_not() {
+    fn preferred_lane_is_used_if_empty_else_the_first_empty_one() {
         assert_eq!([0, 5, 29].map(|favourite| lane_to_take(ALL_LANES, favourite)), [0, 5, 29]);
         assert_eq!([0, 5, 29].map(|favourite| lane_to_take(0b110_0000, favourite)), [5, 5, 5]);
     }
 
     #[test]
-    fn zero_is_no_signature() {
+    fn no_flow_has_the_signature_zero() {
         assert_eq!(LinePlace::signature_of(TableHash::from_mixed(0xFFFF_FFFF_FFFF_0000)), 0x8000);
         assert_eq!(LinePlace::signature_of(TableHash::from_mixed(0x1_7FFF)), 0xFFFF);
     }
 
     #[test]
-    fn a_filter_knows_displaced_flows() {
+    fn line_filter_reports_displaced_flows() {
         let [hash, other] = [3 << 16, 29 << 16].map(TableHash::from_mixed);
         let mut line = Line::default();
         assert!(!line.may_be_elsewhere(hash) && !line.may_have_stashed());

@@ -642,7 +642,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn limits_hold() {
+    fn limits_on_growth_are_enforced() {
         let mut table = Growing::try_new(LIMITS, build).unwrap();
         let taken =
             (0..300).filter(|&key| table.insert(key, hash(key), key, CLASS, Tick(0)).is_ok()).count();

@@ -143,7 +143,7 @@ mod tests {
     use flowloom_flow_key::hash::fold::split_mix;
 
     #[test]
-    fn slots_are_one_segments_at_a_time_and_no_name_is_given_twice() {
+    fn slot_range_belongs_to_one_segment_and_ids_are_never_reused() {
         let (mut places, mut state) = (Places::default(), 1);
         let mut open: Vec<Names> = Vec::new();
         let mut last = vec![0; 2000];
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_that_cannot_be_numbered_are_not_given() {
+    fn slots_beyond_the_numbering_are_refused() {
         let mut places = Places::default();
         let first = places.take(3 << 30).unwrap();
         assert!(places.take(1 << 30).is_none());

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_a_bucket_and_a_signature() {
+    fn digest_splits_into_bucket_and_signature() {
         assert_eq!(of_digest(0xAB12_3456).bits(), 0x1234_5600_0000_00AB);
         let hash = of_digest(0xFF00_0002);
         assert_eq!((bucket_of(hash, 1 << 24), signature_of(hash)), (2, 0xFF));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_no_signature() {
+    fn no_flow_has_the_signature_zero() {
         assert_eq!(
             (signature_of(TableHash::from_mixed(0x500)), signature_of(TableHash::from_mixed(0x5FF))),
             (1, 255)

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn victims_elsewhere_help_a_bucket_that_has_a_place() {
+    fn victim_from_another_bucket_frees_a_state_for_a_bucket_with_a_free_slot() {
         check_victims(ReferenceSigHash::try_new(&config()).unwrap());
         let mut table = check_victims(SigHash::try_new(&config()).unwrap());
         assert_eq!(table.remove_key(&1, hash(1)), Some(()));

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_class_past_the_last_never_times_out() {
+    fn class_beyond_the_last_timeout_never_times_out() {
         let timeouts = Timeouts::NEVER.with(TimeoutClass(15), 5).with(TimeoutClass(16), 5);
         assert_eq!(timeouts, Timeouts::NEVER.with(TimeoutClass(15), 5));
         let deadlines = [15, 16].map(|class| timeouts.deadline(TimeoutClass(class), Tick(1)));
@@ -257,19 +257,19 @@ mod tests {
     }
 
     #[test]
-    fn without_timeouts_there_is_no_memory() {
+    fn wheel_without_timeouts_needs_no_memory() {
         assert_eq!(wheel(&Timeouts::NEVER).bytes(), 0);
         assert_eq!(Wheel::bytes_needed(1 << 30, &Timeouts::NEVER), 0);
     }
 
     #[test]
-    fn more_slots_than_any_machine_has_need_more_than_it_has() {
+    fn excessive_slot_count_exceeds_any_memory_limit() {
         let timeouts = Timeouts::NEVER.with(CLASS, 80);
         assert!(Wheel::bytes_needed(u64::MAX, &timeouts) > 1 << 60);
     }
 
     #[test]
-    fn slots_come_up_at_their_deadline_and_not_before() {
+    fn slots_expire_at_their_deadline_and_not_before() {
         let timeouts = Timeouts::NEVER.with(CLASS, 80);
         let mut wheel = wheel(&timeouts);
         assert_eq!(wheel.granule_ticks(), 10);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_can_leave_from_anywhere() {
+    fn slot_can_be_removed_from_anywhere() {
         let mut wheel = wheel(&Timeouts::NEVER.with(CLASS, 8));
         for slot in 0..5 {
             wheel.arm(slot, Tick(8), Tick(0));

@@ -49,7 +49,7 @@ fn step(keys: u64) -> impl Strategy<Value = Step> {
 }
 
 #[test]
-fn each_flow_is_counted_as_inserted_and_as_what_it_became() {
+fn each_flow_is_counted_once_at_insertion_and_once_at_its_end() {
     let timeouts = Timeouts::NEVER.with(TimeoutClass(0), 10);
     let config = ConcurrentConfig { max_flows: 100, timeouts, ..ConcurrentConfig::for_flows(1) };
     let table = table::<u32>(&config);
@@ -79,7 +79,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 200 }))]
 
     #[test]
-    fn one_thread_sees_what_the_standard_map_has(steps in prop::collection::vec(step(200), 1..500)) {
+    fn one_thread_gets_the_results_of_the_standard_map(steps in prop::collection::vec(step(200), 1..500)) {
         let table = table::<u32>(&one_shard());
         let handle = table.handle();
         let (mut model, mut ids) = (HashMap::new(), HashMap::new());
@@ -205,7 +205,7 @@ fn a_table_that_has_shrunk_takes_a_burst() {
 }
 
 #[test]
-fn operations_that_change_nothing_give_memory_back_too() {
+fn operations_without_changes_also_release_memory() {
     let flows = if cfg!(miri) { 100 } else { 10_000 };
     for step in 0..3 {
         let timeouts = Timeouts::NEVER.with(TimeoutClass(0), 10);
@@ -290,7 +290,7 @@ fn a_table_clears_itself_while_others_use_it() {
 }
 
 #[test]
-fn capacity_is_what_a_shard_takes_before_it_grows() {
+fn capacity_counts_the_flows_before_the_next_growth() {
     let table = table::<()>(&ConcurrentConfig { shards: Some(1), ..ConcurrentConfig::for_flows(1000) });
     let handle = table.handle();
     let (before, bytes) = (table.capacity(), table.memory().index_bytes);
@@ -303,7 +303,7 @@ fn capacity_is_what_a_shard_takes_before_it_grows() {
 }
 
 #[test]
-fn limits_hold() {
+fn limits_on_growth_are_enforced() {
     let config = ConcurrentConfig { max_flows: 3, ..ConcurrentConfig::for_flows(3) };
     let table = table::<u8>(&config);
     let handle = table.handle();
@@ -338,7 +338,7 @@ fn limits_hold() {
 }
 
 #[test]
-fn flows_age_by_class_and_by_when_they_were_touched() {
+fn flows_age_by_class_and_last_use() {
     let (short, long) = (TimeoutClass(0), TimeoutClass(1));
     let timeouts = Timeouts::NEVER.with(short, 100).with(long, 1000);
     let table = table::<()>(&ConcurrentConfig { timeouts, ..ConcurrentConfig::for_flows(1) });
@@ -475,7 +475,7 @@ fn readers_never_miss_a_flow_that_stays_while_the_table_grows_and_shrinks() {
 }
 
 #[test]
-fn the_check_tells_good_histories_from_bad_ones() {
+fn linearizability_check_rejects_invalid_histories() {
     let event = |began, ended, what| Event { began, ended, what };
     let late = [event(0, 1, What::Insert(5)), event(2, 3, What::Get(0))];
     assert!(!is_linearizable(&late, 0, 0));

@@ -139,12 +139,12 @@ fn perform(answer: Answer) {
 }
 
 #[test]
-fn provided_methods_keep_the_laws() {
+fn default_methods_pass_the_law_suite() {
     perform(Answer::Right);
 }
 
 #[test]
-fn a_table_that_errs_in_batches_is_noticed() {
+fn law_suite_detects_errors_in_batches() {
     for answer in [Answer::NoFlowExists, Answer::AsBefore] {
         let Err(message) = catch_unwind(AssertUnwindSafe(|| perform(answer))) else {
             panic!("{answer:?} keeps the laws");

@@ -126,7 +126,7 @@ fn a_value_is_dropped_before_what_it_borrows_ends_on_any_thread() {
 
 #[test]
 #[cfg_attr(miri, ignore = "it leaks")]
-fn a_leaked_pin_leaks_removed_values_and_drops_none_late() {
+fn leaked_pin_leaks_removed_values_and_never_drops_them_late() {
     let (text, live) = (String::from("borrowed"), AtomicUsize::new(0));
     let table = table::<Borrowing<'_>>();
     let handle = table.handle();
@@ -249,7 +249,7 @@ fn owned_handles_share_a_table_and_drop_values_before_what_they_borrow() {
 }
 
 #[test]
-fn a_panic_of_make_takes_no_space() {
+fn panic_in_the_value_constructor_takes_no_space() {
     for (max_flows, flows) in [(10, 1), (10, 10), (if cfg!(miri) { 11 } else { 1000 }, 1)] {
         let table = ConcurrentFlowTable::try_new(&ConcurrentConfig { max_flows, flows, ..one_shard() });
         let table: Table<Arc<()>> = table.unwrap();

@@ -31,7 +31,7 @@ fn limits(first_flows: u32, flows_max: u32) -> GrowthLimits {
 }
 
 #[test]
-fn a_place_that_was_given_back_is_opened_again_under_other_names() {
+fn released_segment_is_reused_under_new_ids() {
     // All flows go into one bucket of sixteen, so that a segment is full long before its nominal
     // number of flows.
     let build = |flows| {
@@ -72,7 +72,7 @@ fn a_place_that_was_given_back_is_opened_again_under_other_names() {
 }
 
 #[test]
-fn a_table_that_begins_small_comes_to_hold_all_that_it_may() {
+fn small_table_grows_to_its_maximum() {
     let build = |flows| LineHash::<u64, ()>::try_new(&LineHashConfig::for_flows(flows));
     let flows_max = if cfg!(miri) { 1000 } else { 50_000 };
     for first in [1, 3, 40] {
@@ -87,7 +87,7 @@ fn a_table_that_begins_small_comes_to_hold_all_that_it_may() {
 }
 
 #[test]
-fn a_table_built_for_many_flows_becomes_small() {
+fn table_built_for_many_flows_shrinks() {
     let build = |flows| LineHash::<u64, u64>::try_new(&LineHashConfig::for_flows(flows));
     let hash = |key: &u64| TableHash::from_weak(*key);
     let flows = if cfg!(miri) { 5_000 } else { 100_000_u64 };
@@ -132,7 +132,7 @@ fn smaller_segment_opens_if_memory_is_short() {
 }
 
 #[test]
-fn the_next_oldest_part_is_drained_from_its_beginning() {
+fn next_oldest_segment_is_drained_from_its_beginning() {
     let mut table = Growing::try_new(limits(4, 1000), build_segment).unwrap();
     // Parts of 4, 16 and 64 flows.
     for key in 0..25 {

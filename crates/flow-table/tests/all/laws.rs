@@ -179,29 +179,29 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn production_keeps_the_laws(operations in operations(64), mask in mask(), buckets in 1_u32..6) {
+    fn production_table_passes_the_law_suite(operations in operations(64), mask in mask(), buckets in 1_u32..6) {
         check_production(&roomy(buckets), mask, true, &operations);
     }
 
     #[test]
-    fn a_tight_production_table_keeps_the_laws(
+    fn small_production_table_passes_the_law_suite(
         operations in operations(64), mask in mask(), config in tight(),
     ) {
         check_production(&config, mask, false, &operations);
     }
 
     #[test]
-    fn lines_keep_the_laws(operations in operations(104), mask in mask(), lines in 1_u32..6) {
+    fn line_hash_passes_the_law_suite(operations in operations(104), mask in mask(), lines in 1_u32..6) {
         check_lines(&line_config(104, lines, 104, 104), mask, true, &operations);
     }
 
     #[test]
-    fn tight_lines_keep_the_laws(operations in operations(104), mask in mask(), config in tight_lines()) {
+    fn small_line_hash_passes_the_law_suite(operations in operations(104), mask in mask(), config in tight_lines()) {
         check_lines(&config, mask, false, &operations);
     }
 
     #[test]
-    fn signatures_of_eight_bits_keep_the_laws(
+    fn signatures_of_eight_bits_pass_the_law_suite(
         operations in operations(64), mask in mask(), buckets in 1_u32..20,
     ) {
         let config = SigHashConfig { buckets: Some(buckets), pool: Some(64), list_cap: 64, timeouts: timeouts(),
@@ -210,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn tight_signatures_of_eight_bits_keep_the_laws(
+    fn small_table_with_signatures_of_eight_bits_passes_the_law_suite(
         operations in operations(64), mask in mask(), buckets in 1_u32..6, pool in 0_u32..8, list_cap in 0_u32..6,
         flows in 1_u32..24,
     ) {
@@ -221,12 +221,12 @@ proptest! {
     }
 
     #[test]
-    fn baselines_keep_the_laws(operations in operations(64), mask in mask(), buckets in 1_u32..20) {
+    fn baselines_pass_the_law_suite(operations in operations(64), mask in mask(), buckets in 1_u32..20) {
         check_baselines(64, buckets, 64, mask, true, &operations);
     }
 
     #[test]
-    fn tight_baselines_keep_the_laws(
+    fn small_baselines_pass_the_law_suite(
         operations in operations(64), mask in mask(), buckets in 1_u32..6, list_cap in 1_u32..6,
         flows in 1_u32..24,
     ) {
@@ -234,17 +234,17 @@ proptest! {
     }
 
     #[test]
-    fn the_reference_keeps_the_laws(operations in operations(64), mask in mask(), buckets in 1_u32..6) {
+    fn reference_table_passes_the_law_suite(operations in operations(64), mask in mask(), buckets in 1_u32..6) {
         check_reference(&roomy(buckets), mask, true, &operations);
     }
 
     #[test]
-    fn a_tight_reference_keeps_the_laws(operations in operations(64), mask in mask(), config in tight()) {
+    fn small_reference_table_passes_the_law_suite(operations in operations(64), mask in mask(), config in tight()) {
         check_reference(&config, mask, false, &operations);
     }
 
     #[test]
-    fn a_growing_table_keeps_the_laws(operations in operations(64), mask in mask(), first in 1_u32..10) {
+    fn growing_table_passes_the_law_suite(operations in operations(64), mask in mask(), first in 1_u32..10) {
         let limits = GrowthLimits { first_flows: first, flows_max: 64, memory_max_bytes: u64::MAX };
         let build = |flows| {
             let roomy = DHashConfig { list_cap: 64, pool: Some(64), ..DHashConfig::for_flows(flows) };
@@ -255,7 +255,7 @@ proptest! {
     }
 
     #[test]
-    fn a_tight_growing_table_keeps_the_laws(operations in operations(64), mask in mask()) {
+    fn small_growing_table_passes_the_law_suite(operations in operations(64), mask in mask()) {
         let limits = GrowthLimits { first_flows: 2, flows_max: 30, memory_max_bytes: 40_000 };
         let build = |flows| {
             let roomy = DHashConfig { list_cap: 3, pool: Some(4), ..DHashConfig::for_flows(flows) };
@@ -266,7 +266,7 @@ proptest! {
     }
 
     #[test]
-    fn flow_keys_keep_the_laws(operations in operations(64), seed in any::<u64>()) {
+    fn table_of_flow_keys_passes_the_law_suite(operations in operations(64), seed in any::<u64>()) {
         let hasher = FlowHasher::with_seed(seed);
         let keys = |number: u16| {
             let (key, _) = match number % 2 {

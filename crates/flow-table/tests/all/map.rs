@@ -226,18 +226,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 200 }))]
 
     #[test]
-    fn a_map_does_what_the_standard_map_does(steps in prop::collection::vec(step(150), 1..400)) {
+    fn map_behaves_as_the_standard_map(steps in prop::collection::vec(step(150), 1..400)) {
         // A first segment of eight flows, so that it grows often.
         check(steps, FlowMap::builder().flows(8).build().unwrap());
     }
 
     #[test]
-    fn a_map_that_grows_from_nothing_does_too(steps in prop::collection::vec(step(150), 1..400)) {
+    fn map_that_grows_from_empty_behaves_as_the_standard_map(steps in prop::collection::vec(step(150), 1..400)) {
         check(steps, FlowMap::new());
     }
 
     #[test]
-    fn a_map_of_one_segment_does_too(steps in prop::collection::vec(step(40), 1..400)) {
+    fn map_of_one_segment_behaves_as_the_standard_map(steps in prop::collection::vec(step(40), 1..400)) {
         check(steps, FlowMap::with_capacity(64));
     }
 }
@@ -271,7 +271,7 @@ impl BuildHasher for Identity {
 }
 
 #[test]
-fn weak_hashers_fill_a_map_too() {
+fn map_works_with_weak_hashers() {
     let flows = if cfg!(miri) { 500 } else { 100_000 };
     for shift in [0, 20, 32] {
         let mut map: FlowMap<u64, (), Identity> = FlowMap::with_hasher(Identity);
@@ -283,7 +283,7 @@ fn weak_hashers_fill_a_map_too() {
 }
 
 #[test]
-fn a_map_grows_from_nothing_and_becomes_one_segment_again() {
+fn map_grows_from_empty_and_returns_to_one_segment() {
     let flows = if cfg!(miri) { 3_000 } else { 300_000 };
     let mut map: FlowMap<FiveTuple, u32> = FlowMap::new();
     let tuple = |i: u32| FiveTuple::v4(i.to_be_bytes(), [10, 0, 0, 1], 5, 443, 6);
@@ -375,7 +375,7 @@ fn a_map_with_a_maximum_refuses_and_evicts() {
 }
 
 #[test]
-fn only_calls_of_packets_renew_a_flow() {
+fn only_packet_calls_renew_a_flow() {
     let (short, long) = (TimeoutClass(0), TimeoutClass(1));
     let timeouts = Timeouts::NEVER.with(short, 100).with(long, 10_000);
     let mut map = FlowMap::builder().timeouts(timeouts).build().unwrap();
@@ -414,7 +414,7 @@ fn only_calls_of_packets_renew_a_flow() {
 }
 
 #[test]
-fn disjoint_references_count_as_seen_and_never_alias() {
+fn get_disjoint_renews_flows_and_never_aliases() {
     let mut map = FlowMap::builder().flows(2).build().unwrap();
     for key in 0..20_u32 {
         map.insert(key, key).unwrap();
@@ -480,7 +480,7 @@ fn a_flow_whose_new_class_has_timed_out_is_found_by_the_next_expire() {
 }
 
 #[test]
-fn maps_are_made_compared_and_printed_as_others() {
+fn maps_are_collected_compared_and_printed_as_standard_maps() {
     let map = FlowMap::<_, _>::from([(1_u32, "a"), (2, "b")]);
     let other: FlowMap<_, _> = [(2, "b"), (1, "a")].into_iter().collect();
     assert_eq!(map, other);
@@ -496,7 +496,7 @@ fn maps_are_made_compared_and_printed_as_others() {
 
 #[test]
 #[should_panic(expected = "the map contains the key")]
-fn an_index_without_flow_panics() {
+fn indexing_with_an_absent_key_panics() {
     let map = FlowMap::<u32, u32>::new();
     let _ = map[&7];
 }
@@ -566,7 +566,7 @@ mod covariant {
 }
 
 #[test]
-fn a_map_crosses_threads() {
+fn map_can_be_sent_between_threads() {
     fn crosses<T: Send + Sync>(_: &T) {}
     crosses(&FlowMap::<u32, u32>::new());
 }

@@ -238,7 +238,7 @@ fn interrupted<T: FlowTable<Touchy, Counted>>(build: impl Fn() -> T) {
 }
 
 #[test]
-fn a_table_is_whole_wherever_its_callers_code_panics() {
+fn table_stays_consistent_if_the_callers_code_panics() {
     on_each_table!(interrupted);
 }
 
@@ -298,7 +298,7 @@ fn misused<T: FlowTable<Touchy, Counted>>(
 }
 
 #[test]
-fn a_key_that_comes_with_other_hashes_breaks_nothing() {
+fn inconsistent_hashes_of_a_key_do_no_harm() {
     fn trial<T: FlowTable<Touchy, Counted>>(build: impl Fn() -> T) {
         let mut drawn = 3;
         misused(build, |key| crowded(key ^ (split_mix(&mut drawn) % 3) << 32), None);
@@ -307,7 +307,7 @@ fn a_key_that_comes_with_other_hashes_breaks_nothing() {
 }
 
 #[test]
-fn keys_that_are_compared_at_whim_break_nothing() {
+fn inconsistent_key_comparison_does_no_harm() {
     fn trial<T: FlowTable<Touchy, Counted>>(build: impl Fn() -> T) {
         misused(build, crowded, Some(5));
     }
@@ -315,7 +315,7 @@ fn keys_that_are_compared_at_whim_break_nothing() {
 }
 
 #[test]
-fn a_flow_moves_to_another_segment_or_stays_wherever_its_callers_code_panics() {
+fn flow_is_kept_if_the_callers_code_panics_during_its_move() {
     let build = |flows| LineHash::try_new(&LineHashConfig::for_flows(flows));
     let limits = GrowthLimits { first_flows: 12, flows_max: FLOWS, memory_max_bytes: u64::MAX };
     for fuse in (1..).step_by(if cfg!(miri) { 30 } else { 1 }) {
@@ -379,7 +379,7 @@ fn operate_map(map: &mut Map, state: &mut u64) {
 }
 
 #[test]
-fn a_map_is_whole_wherever_its_callers_code_panics() {
+fn map_stays_consistent_if_the_callers_code_panics() {
     let builder = FlowMap::builder().flows(12).max_flows(FLOWS).timeout(100);
     let (steps, stride) = if cfg!(miri) { (40, 97) } else { (120, 1) };
     for fuse in (1..).step_by(stride) {

@@ -493,7 +493,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 300 }))]
 
     #[test]
-    fn a_shared_table_has_what_the_model_has(
+    fn shared_table_agrees_with_the_model(
         steps in steps(),
         flows in expected(),
         max_flows in maximum(),
@@ -510,13 +510,13 @@ proptest! {
     }
 
     #[test]
-    fn a_map_has_what_the_model_has(steps in steps(), flows in expected(), max_flows in maximum()) {
+    fn map_agrees_with_the_model(steps in steps(), flows in expected(), max_flows in maximum()) {
         let builder = FlowMap::builder().flows(flows).max_flows(max_flows).timeouts(timeouts());
         Pair::new(builder.build().unwrap(), max_flows as usize).run(&steps);
     }
 
     #[test]
-    fn a_table_of_fixed_size_has_what_the_model_has(steps in steps(), flows in 1..2000_u32) {
+    fn table_of_fixed_size_agrees_with_the_model(steps in steps(), flows in 1..2000_u32) {
         let config = LineHashConfig { timeouts: timeouts(), ..LineHashConfig::for_flows(flows) };
         let table = LineHash::try_new(&config).unwrap();
         Pair::new(Lines { table, now: Tick(0) }, flows as usize).run(&steps);

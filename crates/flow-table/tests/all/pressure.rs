@@ -39,7 +39,7 @@ fn turn_over(table: &mut impl FlowTable<u64, ()>, turnovers: u64) {
 }
 
 #[test]
-fn lines_keep_their_promises_through_eight_turnovers() {
+fn line_hash_keeps_its_load_factor_through_eight_turnovers() {
     let mut table = LineHash::<u64, ()>::try_new(&LineHashConfig::for_flows(FLOWS)).unwrap();
     turn_over(&mut table, 8);
     let (stats, memory) = (table.stats(), table.memory());
@@ -56,7 +56,7 @@ fn lines_keep_their_promises_through_eight_turnovers() {
 }
 
 #[test]
-fn the_other_tables_take_what_they_promise_as_well() {
+fn other_tables_accept_their_promised_number_of_flows() {
     let mut table = DHash::<u64, ()>::try_new(&DHashConfig::for_flows(FLOWS)).unwrap();
     turn_over(&mut table, 3);
     assert_eq!(table.stats().refused, 0);
@@ -77,7 +77,7 @@ fn favourites(table: &LineHash<u64, ()>) -> f64 {
 }
 
 #[test]
-fn a_lookup_mostly_asks_for_the_right_state_early() {
+fn lookup_mostly_prefetches_the_right_state() {
     if cfg!(miri) {
         return;
     }
@@ -99,7 +99,7 @@ fn a_lookup_mostly_asks_for_the_right_state_early() {
 
 /// A worse hash or order of lanes would show here first.
 #[test]
-fn lookups_read_as_few_lines_as_they_should() {
+fn lookups_read_the_expected_number_of_lines() {
     let mut table = LineHash::<u64, ()>::try_new(&LineHashConfig::for_flows(FLOWS)).unwrap();
     turn_over(&mut table, 0);
     let (mut hits, mut misses) = (Counts::default(), Counts::default());
@@ -134,7 +134,7 @@ fn a_counting_lookup_finds_what_any_other_finds() {
 }
 
 #[test]
-fn flows_may_come_and_go_elsewhere_for_ever() {
+fn displaced_flows_can_be_inserted_and_removed_indefinitely() {
     // After a full line: in its list, and in the other line.
     for (lines, pool) in [(1, 1), (2, 0)] {
         let config =
@@ -228,7 +228,7 @@ impl Eq for Watched {}
 
 /// A lookup that confused the states of two flows would still find the flow, but later.
 #[test]
-fn a_flow_at_home_is_found_by_comparing_one_key() {
+fn flow_in_its_home_line_is_found_by_comparing_one_key() {
     for isa in Isa::available() {
         let config = LineHashConfig {
             isa: Some(isa),
@@ -262,7 +262,7 @@ fn a_flow_at_home_is_found_by_comparing_one_key() {
 }
 
 #[test]
-fn a_line_has_no_more_flows_elsewhere_than_it_can_count() {
+fn displaced_flows_of_a_line_stay_within_its_counter() {
     // All flows have the first line as home, although other lines and the stash would have space
     // for all of them.
     let config = LineHashConfig {
@@ -314,7 +314,7 @@ fn lanes_fill_evenly() {
 }
 
 #[test]
-fn a_flood_of_first_packets_costs_no_established_flow() {
+fn flood_of_first_packets_evicts_no_established_flow() {
     let (capacity, established) = if cfg!(miri) { (100, 50) } else { (200_000, 100_000) };
     let flood = 10 * u64::from(capacity);
     let mut table = LineHash::<u64, bool>::try_new(&LineHashConfig::for_flows(capacity)).unwrap();

@@ -101,7 +101,7 @@ macro_rules! refusal {
 }
 
 #[test]
-fn flows_that_links_cannot_name_are_refused_with_one_limit() {
+fn flow_count_beyond_the_range_of_links_is_refused() {
     let most = (1 << 27) - 1;
     for flows in [1 << 27, 1 << 28, (1 << 30) + 1, u32::MAX] {
         let error = refusal!(Chained, ChainedConfig::for_flows(flows));
@@ -125,7 +125,7 @@ fn flows_that_links_cannot_name_are_refused_with_one_limit() {
 }
 
 #[test]
-fn lists_that_links_cannot_begin_are_refused() {
+fn list_count_beyond_the_range_of_links_is_refused() {
     let config = |buckets| ChainedConfig { buckets, ..ChainedConfig::for_flows(9) };
     assert!(matches!(refusal!(Chained, config(1 << 31)), BuildError::TooLarge { .. }));
     let mut config = config((1 << 31) + 1);
@@ -135,7 +135,7 @@ fn lists_that_links_cannot_begin_are_refused() {
 }
 
 #[test]
-fn tables_take_as_many_flows_as_they_say_and_not_one_more() {
+fn tables_accept_exactly_their_capacity() {
     let too_many = |flows| BuildError::TooManyFlows { flows: flows + 1, flows_max: flows };
     let most = SigHashConfig::FLOWS_MAX;
     assert_eq!(most, 1 << 28);
@@ -157,7 +157,7 @@ fn tables_take_as_many_flows_as_they_say_and_not_one_more() {
 }
 
 #[test]
-fn pages_are_those_of_index_and_states_when_looked_at_too() {
+fn page_report_covers_index_and_states() {
     let table = DHash::<u64, u64>::try_new(&DHashConfig::for_flows(1000)).unwrap();
     assert_eq!(table.pages_obtained().bytes, table.memory().pages.bytes);
     assert_eq!(u64::from(table.bucket_count()) * 64, table.memory().index_bytes);
@@ -381,7 +381,7 @@ fn flows_beyond_their_buckets_are_found() {
 }
 
 #[test]
-fn lists_are_as_long_as_their_buckets_make_them() {
+fn list_lengths_follow_from_the_bucket_loads() {
     let mut chained =
         Chained::<u64, u64>::try_new(&ChainedConfig { buckets: 1024, ..ChainedConfig::for_flows(1000) })
             .unwrap();
@@ -399,7 +399,7 @@ fn lists_are_as_long_as_their_buckets_make_them() {
 }
 
 #[test]
-fn counters_outlive_their_segment() {
+fn counters_of_a_freed_segment_are_kept() {
     let limits = GrowthLimits { first_flows: 8, flows_max: 4000, memory_max_bytes: u64::MAX };
     let build = |flows| {
         let roomy = DHashConfig {
@@ -509,7 +509,7 @@ fn a_full_table_takes_a_flow_if_the_policy_evicts_another() {
 }
 
 #[test]
-fn a_full_table_of_established_flows_finds_the_few_that_are_not() {
+fn full_table_evicts_its_few_unestablished_flows() {
     fn check(name: &str, mut table: impl FlowTable<u64, bool>) {
         let flows = u64::from(table.capacity());
         for key in 0..flows {
@@ -620,7 +620,7 @@ impl Evict<u64, bool> for Shown {
 }
 
 #[test]
-fn each_eviction_frees_a_place_and_looks_at_a_bounded_number() {
+fn each_eviction_frees_a_slot_after_a_bounded_search() {
     fn check(name: &str, mut table: impl FlowTable<u64, bool>, one_in: u64) {
         let flows = u64::from(table.capacity());
         let (mut shown_max, mut gone) = (0, 0);
@@ -677,7 +677,7 @@ fn time_that_goes_backwards_removes_nothing_early() {
 }
 
 #[test]
-fn words_of_the_usual_sizes_are_keys() {
+fn integers_of_the_usual_sizes_can_be_keys() {
     fn holds<K: TableKey>(key: K) -> bool {
         let mut index = FlowIndex::<K>::try_new(&LineHashConfig::for_flows(1)).unwrap();
         let id = index.insert(key, TableHash::from_mixed(1 << 40), (), CLASS, Tick(0)).unwrap();

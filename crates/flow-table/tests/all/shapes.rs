@@ -86,7 +86,7 @@ fn check_shape<K: TableKey, V: PartialEq + Clone + std::fmt::Debug>(
 struct Page<T>(T);
 
 #[test]
-fn values_may_have_no_bytes_or_pages_of_their_own() {
+fn values_may_be_zero_sized_or_larger_than_a_page() {
     check_shape(|number| number, &());
     check_shape(|number| number, &Page(()));
     check_shape(|number| number, &Page(7_u8));
@@ -95,7 +95,7 @@ fn values_may_have_no_bytes_or_pages_of_their_own() {
 }
 
 #[test]
-fn keys_may_have_no_bytes_or_many() {
+fn keys_may_be_zero_sized_or_large() {
     check_shape(|number| [number; 40], &"value".to_owned());
     let mut table = LineHash::<[u8; 0], u64>::try_new(&LineHashConfig::for_flows(1)).unwrap();
     let id = table.insert([], TableHash::from_mixed(5), 50, CLASS, Tick(0)).unwrap();

@@ -129,7 +129,7 @@ fn at(slots: u32) -> impl Fn(FlowId) -> u32 {
 }
 
 #[test]
-fn the_highest_rank_is_evicted_and_the_own_bucket_comes_first() {
+fn highest_rank_is_evicted_starting_with_the_flows_own_bucket() {
     let config = LineHashConfig::for_flows(300);
     let (lines, line) = (config.line_count(), at(30));
     let is_in = |id, _, new| line(id) == TableHash::bucket(new, lines);

@@ -76,24 +76,24 @@ fn mutate(mutants: u64) {
 }
 
 #[test]
-fn a_chunk_of_cuts_is_harmless() {
+fn chunk_of_cut_captures_is_harmless() {
     cut(61);
 }
 
 #[test]
-fn a_chunk_of_mutants_is_harmless() {
+fn chunk_of_mutated_captures_is_harmless() {
     mutate(40);
 }
 
 #[test]
 #[ignore = "all cuts: minutes, see the top of this file"]
-fn every_cut_is_harmless() {
+fn every_cut_capture_is_harmless() {
     cut(1);
 }
 
 #[test]
 #[ignore = "all mutants: minutes, see the top of this file"]
-fn every_mutant_is_harmless() {
+fn every_mutated_capture_is_harmless() {
     mutate(2000);
 }
 

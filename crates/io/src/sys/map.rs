@@ -110,7 +110,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     #[test]
-    fn parts_outside_the_mapping_are_empty() {
+    fn ranges_outside_the_mapping_are_empty() {
         let mut map = Mapping::anonymous(4096).unwrap();
         map.word(4092).store(7, Ordering::Release);
         // SAFETY: the kernel does not use this mapping.

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chunk_is_written_given_away_and_comes_back() {
+    fn chunk_is_written_handed_over_and_returned() {
         let (mut umem, mut chunks) = Umem::new(4, 2048).unwrap();
         let mut last = chunks.pop().unwrap();
         umem.bytes_mut(&mut last, 0, 3).copy_from_slice(b"abc");

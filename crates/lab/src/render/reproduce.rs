@@ -303,7 +303,7 @@ mod tests {
     use flowloom_repro::Outcome;
 
     #[test]
-    fn a_verdict_stands_apart_from_its_reason() {
+    fn verdict_is_separated_from_its_reason() {
         for verdict in [Agreement::agrees("so"), Agreement::differs("so"), Agreement::cannot_run("so")] {
             let line = format!("  {:8} so", verdict.word());
             let record = Record {
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_broken_below_their_first_word() {
+    fn continuation_lines_align_with_the_first_word() {
         let lines = wrapped("note  ", &"word ".repeat(40));
         assert!(lines.len() > 1 && lines.iter().all(|line| line.chars().count() <= WIDTH), "{lines:?}");
         assert!(lines[1].starts_with("        word"));

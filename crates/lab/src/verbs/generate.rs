@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_path_says_the_format() {
+    fn file_extension_selects_the_format() {
         assert!(is_pcapng(Path::new("a/b.pcapng")));
         assert!(is_pcapng(Path::new("b.PCAPNG.zst")));
         assert!(!is_pcapng(Path::new("b.pcap.gz")));

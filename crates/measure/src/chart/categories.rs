@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paper_has_the_same_colour_wherever_it_stands_and_no_other_series_has_it() {
+    fn paper_series_has_a_colour_of_its_own_in_every_chart() {
         for at in [0, 1, 2, 3, 6] {
             let mut names: Vec<String> = (0..7).map(|number| format!("series {number}")).collect();
             let paper = ["paper", "paper, one of two", "one of two, paper", "paper's bound"][at % 4];
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_as_high_as_their_values_and_beside_each_other_over_their_names() {
+    fn bars_have_the_height_of_their_values_above_their_names() {
         let heights = [[10.0, 20.0, 30.0], [30.0, 15.0, 0.0]];
         let svg = Chart::bars("Shares", ["one", "two", "three"], Axis::linear("%"))
             .with(Series::bars("a paper that has a name of many words", heights[0]))
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_of_values_below_zero_hang_from_it_and_none_stands_for_zero() {
+    fn negative_bars_extend_below_zero_and_zero_has_no_bar() {
         let svg = Chart::bars("Loss", ["gain", "none", "loss"], Axis::linear("%"))
             .with(Series::bars("ours", [-10.0, 0.0, 20.0]))
             .svg()
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_groups_do_not_reach_into_each_other() {
+    fn group_names_do_not_overlap() {
         let named = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
             CategoryNames::within(680.0 / count(names.len()), &names)
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn names_get_the_width_that_they_need() {
+    fn series_names_get_their_full_width() {
         let height = |width, name: &str| CategoryNames::within(width, &["x".into(), name.into()]).height();
         assert_eq!([height(60.0, "short"), height(60.0, "a name of three")], [12 + 13, 12 + 2 * 13]);
         assert_eq!(height(60.0, "eleven char"), 12 + 2 * 13, "ten fit");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn legends_break_at_blanks() {
+    fn legend_lines_break_at_spaces() {
         assert_eq!(broken("a bc def", 4), ["a bc", "def"]);
         assert_eq!(broken("longer than", 4), ["longer", "than"]);
     }

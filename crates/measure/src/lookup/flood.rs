@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn all_flows_share_one_crc_and_none_its_key() {
+    fn flooding_flows_share_a_crc_and_have_distinct_keys() {
         all_share_one_crc::<2>();
         all_share_one_crc::<5>();
     }

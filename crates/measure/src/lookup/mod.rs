@@ -409,7 +409,7 @@ mod tests {
     use flowloom_flow_table::{LineHash, LineHashConfig};
 
     #[test]
-    fn a_table_that_works_passes_its_trial() {
+    fn correct_table_passes_its_trial() {
         let flows = Flows::<2>::new(5000, 1);
         let table = flows.trial(|count| LineHash::try_new(&LineHashConfig::for_flows(count))).unwrap();
         assert_eq!(flows.hits(&table, 256), 5000 * 4999 / 2);
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_fill_and_exchange_as_single_calls_do() {
+    fn batches_fill_and_exchange_like_single_calls() {
         let flows = Flows::<2>::new(1000, 1);
         let mut table = LineHash::try_new(&LineHashConfig::for_flows(1000)).unwrap();
         flows.fill_batch(&mut table, 64).unwrap();
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_of_any_size_is_at_most_all_there_are() {
+    fn batch_size_is_limited_to_the_number_of_flows() {
         let flows = Flows::<2>::new(100, 1);
         let mut table = LineHash::try_new(&LineHashConfig::for_flows(100)).unwrap();
         flows.fill_batch(&mut table, usize::MAX).unwrap();
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn no_order_of_removal_or_lookup_is_that_of_insertion() {
+    fn removal_and_lookup_orders_differ_from_insertion_order() {
         let flows = Flows::<2>::new(1000, 1);
         let places = |came: &[[u64; 2]], then: &[[u64; 2]]| -> Vec<usize> {
             then.iter().map(|key| came.iter().position(|other| other == key).unwrap()).collect()

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_finds_every_packet_and_flow() {
+    fn handwritten_loop_finds_every_packet_and_flow() {
         let capture = CaptureFile::generate(2000, 100).unwrap();
         let mut source = Looped::open(capture.path(), 4000).unwrap();
         let mut table = LineHash::<FlowKey, TcpFlow>::try_new(&LineHashConfig::for_flows(500)).unwrap();

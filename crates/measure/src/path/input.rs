@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_generated_capture_goes_with_its_owner() {
+    fn generated_capture_is_deleted_with_its_owner() {
         let capture = CaptureFile::generate(500, 20).unwrap();
         let path = capture.path().to_path_buf();
         assert!(path.is_file() && capture.name.contains("500"));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_captures_are_unpacked() {
+    fn compressed_captures_are_decompressed() {
         let plain = CaptureFile::generate(100, 10).unwrap();
         let packed = tempfile::Builder::new().suffix(".pcap.zst").tempfile().unwrap();
         zstd::stream::copy_encode(File::open(plain.path()).unwrap(), packed.as_file(), 1).unwrap();

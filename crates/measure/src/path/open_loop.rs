@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn withheld_packets_are_reported() {
+    fn packets_that_were_sent_late_are_reported() {
         struct Withholding;
         impl PacketSource for Withholding {
             fn next_batch(&mut self, _: &mut PacketBatch) -> Result<Fill, SourceError> {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_come_at_their_times_and_a_pause_is_seen_by_all_that_were_due() {
+    fn packets_arrive_on_schedule_and_a_pause_delays_all_that_were_due() {
         /// Pauses once, at its hundredth packet.
         struct Pausing(Timed<Null>, u32);
         impl App for Pausing {

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_copy_leaves_the_last_block_behind() {
+    fn copy_ends_with_the_last_block() {
         let capture = CaptureFile::generate(1000, 50).unwrap();
         let block = mapping(capture.path()).unwrap();
         let bytes = block.bytes();

@@ -15,7 +15,7 @@ pub const fn prime_displacement(key: u64, multiplier: u32, r: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_tag_displaces() {
+    fn tag_displaces_the_set_index() {
         assert_eq!(super::prime_displacement(64 + 5, 9, 6), 14);
         assert_eq!(super::prime_displacement(5, 9, 6), 5);
     }

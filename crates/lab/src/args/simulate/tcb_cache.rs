@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_warm_up_is_a_share_or_a_number() {
+    fn warm_up_is_a_fraction_or_a_count() {
         assert_eq!(warm("25%"), Ok(Warm::Share(0.25)));
         assert_eq!(warm("10k"), Ok(Warm::Accesses(10_000)));
         assert!(

@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_as_logs_have_them() {
+    fn log_times_have_the_common_log_format() {
         for (seconds, text) in [
             (0, "01/Jan/1970:00:00:00 +0000"),
             (807_249_601, "01/Aug/1995:04:00:01 +0000"),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_says_the_form() {
+    fn file_name_selects_the_log_format() {
         for (name, form) in [
             ("a.log", LogFormat::Clf),
             ("a.log.gz", LogFormat::Clf),

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_that_do_not_fit_are_refused_with_the_option_to_lower() {
+    fn packet_count_beyond_memory_is_refused_with_the_option_to_lower() {
         assert!(check_memory(1000, MODEL_BYTES, Some(64_000)).is_ok());
         assert!(check_memory(u64::from(u32::MAX), MODEL_BYTES, None).is_ok(), "the system does not tell");
         let Err(Failure::Usage(said)) = check_memory(1001, MODEL_BYTES, Some(64_000)) else {

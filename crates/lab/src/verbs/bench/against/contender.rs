@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_packets_of_each_rival_are_found() {
+    fn packet_count_is_found_in_the_output_of_each_rival() {
         let packets = |counts: Option<Counts>| counts.map(|counts| counts.packets);
         let line = "Total: Processed: 316885, skipped: 5080, short caplen: 94, unknown: 1808\n";
         assert_eq!(packets(reading(Reading::Nfpcapd, "", line)), Some(316_885));

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_filled_in_and_other_braces_stay() {
+    fn placeholders_become_paths_and_other_braces_stay() {
         let fill = |text: &str| filled(OsStr::new(text), Path::new("/c d"), Path::new("/o"));
         assert_eq!(fill("{capture}"), "/c d");
         assert_eq!(fill("-w={out}/x{}{out}"), "-w=/o/x{}/o");
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_missing_or_fails_is_named_with_its_last_words() {
+    fn failed_program_is_named_with_its_last_output() {
         let folder = tempfile::tempdir().unwrap();
         let run = |program: &str, arguments: &[&str]| {
             let arguments = arguments.iter().map(OsString::from).collect();
