@@ -217,13 +217,13 @@ mod tests {
     }
 
     #[test]
-    fn a_written_page_stays_as_it_is() {
+    fn generated_page_is_stable() {
         let once = page("rows=work,rival");
         assert_eq!(with_tables(&once, |_| Ok(DATA.to_owned())).unwrap(), once);
     }
 
     #[test]
-    fn comments_without_end_data_or_rows_are_errors() {
+    fn figure_comments_without_end_data_or_rows_are_errors() {
         let fill = |text: &str| with_tables(text, |_| Err("gone".to_owned())).unwrap_err().to_string();
         assert!(fill("<!-- figures: x.json rows=a -->\n").contains("no '<!-- end -->' follows"));
         assert!(fill("<!-- figures: x.json rows=a -->\n<!-- end -->\n").contains("x.json: gone"));

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn verbs_and_their_options_fit_together() {
+    fn commands_and_their_options_are_consistent() {
         Task::command().debug_assert();
         for line in ["sanitize thread flowloom-cpu -- pages", "peers l7 --rounds 3 --help", "live peer -x"]
         {

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exceptions_name_a_header_and_what_stands_before_it() {
+    fn exceptions_name_a_header_and_the_one_before_it() {
         let table = "within,what,why\n*,gue,\"a, b\"\nfile,link_erf:175,c\ngre,tag,d\n*,l2tp#4,e\n";
         let exceptions = exceptions(table).unwrap();
         let tags = tags("kind,name\nethertype,vlan,1\nip_protocol,gre,47\n");

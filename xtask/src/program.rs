@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_program_is_found_among_what_cargo_says() {
+    fn built_program_is_found_in_the_output_of_cargo() {
         let messages = "\
 {\"reason\":\"compiler-artifact\",\"executable\":null}
 {\"reason\":\"compiler-artifact\",\"executable\":\"target/release/replay\"}

@@ -48,7 +48,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_have_an_answer_only_if_they_ask_for_the_address(
+        fn arp_reply_answers_only_requests_for_the_address(
             mut frame in prop::collection::vec(any::<u8>(), 0..80), asks: bool, address: [u8; 4], cut in 0_usize..80
         ) {
             if asks && frame.len() >= 42 {

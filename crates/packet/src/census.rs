@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn tunnels_are_counted_by_name_whether_asked_for_or_not() {
+    fn tunnels_are_counted_by_name_with_or_without_decapsulation() {
         let figures = |counts: &EncapsulationCounts| {
             counts
                 .tunnel_not_followed()
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn the_decoder_that_counts_decodes_alike_and_counts_what_leaves_the_fast_path() {
+    fn counting_decoder_gives_equal_results_and_counts_slow_path_packets() {
         let mut packets = packets();
         packets.push(ethernet(0x0800, &ipv4(4, &query())));
         packets.push(ethernet(0x0800, &ipv4(4, &[7; 40])));

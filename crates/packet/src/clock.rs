@@ -271,14 +271,14 @@ mod tests {
     }
 
     #[test]
-    fn packets_without_a_time_do_not_set_it() {
+    fn packets_without_a_time_do_not_set_the_clock() {
         let (times, counts) = answers(&[0, 0, NOW, 0, NOW + 1]);
         assert_eq!(times, [0, 0, NOW, NOW, NOW + 1]);
         assert_eq!((counts.outliers_ahead, counts.outliers_behind), (0, 1));
     }
 
     #[test]
-    fn packets_in_a_row_that_agree_move_it_forward() {
+    fn agreeing_packets_in_a_row_move_the_clock_forward() {
         let later = NOW + 4000 * 86_400;
         let (times, counts) = answers(&[NOW, later, later + 1, later + 2, later + 3]);
         assert_eq!(times, [NOW, NOW, NOW, later + 2, later + 3]);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_first_packet_is_healed() {
+    fn clock_recovers_from_a_wrong_first_packet() {
         let (times, counts) = answers(&[YEAR_2106, NOW, NOW + 1, NOW + 2, NOW + 3, NOW + 13]);
         let wrong = YEAR_2106;
         assert_eq!(
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_a_wrong_clock_and_back_is_healed_twice() {
+    fn clock_recovers_from_a_step_forward_and_back() {
         let wrong = [YEAR_2106, YEAR_2106 + 1, YEAR_2106 + 2];
         let right = [NOW + 10, NOW + 11, NOW + 12, NOW + 20];
         let (times, counts) = answers(&[&[NOW][..], &wrong, &right].concat());
@@ -308,14 +308,14 @@ mod tests {
     }
 
     #[test]
-    fn a_late_packet_holds_the_clock() {
+    fn late_packet_does_not_move_the_clock() {
         let (times, counts) = answers(&[NOW, NOW + 50, NOW, NOW + 10, NOW + 51]);
         assert_eq!(times, [NOW, NOW + 50, NOW + 50, NOW + 50, NOW + 51]);
         assert_eq!((counts.late, counts.late_ns_max), (2, 50 * SECOND));
     }
 
     #[test]
-    fn rare_packets_still_move_it() {
+    fn rare_packets_move_the_clock() {
         let each = |days: u64| (0..30).map(|at| NOW + at * days * 86_400).collect::<Vec<u64>>();
         let (times, counts) = answers(&each(7));
         assert_eq!((times, counts), (each(7), ClockCounts::default()));
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_the_range_neither_wrap_nor_stop_it() {
+    fn extreme_stamps_neither_wrap_nor_stop_the_clock() {
         let mut clock = PacketClock::default();
         let stamps = [u64::MAX, 0, 1, 2, 3, u64::MAX, u64::MAX, u64::MAX, 0, 0, 0, 1];
         let times: Vec<u64> = stamps.into_iter().map(|stamp| clock.tick(stamp)).collect();
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn any_stamps_leave_a_clock_that_never_goes_back_and_heals() {
+    fn with_any_stamps_the_clock_never_goes_back_and_recovers() {
         // A small xorshift generator of 64-bit numbers.
         let mut state = 0x9E37_79B9_7F4A_7C15_u64;
         let mut random = move || {

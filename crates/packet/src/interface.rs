@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_give_a_name_the_same_number() {
+    fn interface_name_has_one_number_in_all_threads() {
         let numbers = || -> Vec<_> {
             (0..600).map(|nth| InterfaceName::new(&format!("vlan{}", nth % 300))).collect()
         };

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_type_says_its_number_and_name() {
+    fn link_type_displays_its_number_and_name() {
         assert_eq!(LinkType::CAN20B.to_string(), "190 (CAN)");
         assert_eq!(LinkType(9999).to_string(), "9999 (unknown)");
         assert_eq!(LinkType(160).to_string(), "160 (private use)");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lists_rise() {
+    fn link_type_lists_are_sorted() {
         assert!(OTHERS.is_sorted_by(|one, next| one.0 < next.0));
         let numbers: Vec<u16> = LinkType::supported().map(|link| link.0).collect();
         assert!(numbers.is_sorted());

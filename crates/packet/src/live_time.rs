@@ -51,7 +51,7 @@ mod tests {
     use crate::{InterfaceName, LinkType};
 
     #[test]
-    fn time_passes_from_the_latest_stamp_on() {
+    fn live_time_continues_from_the_latest_stamp() {
         let packet = |time_ns| RawPacket {
             position: 0,
             captured_bytes: 0,

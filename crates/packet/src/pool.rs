@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_stay_unchanged_while_someone_holds_their_block() {
+    fn packets_stay_unchanged_while_their_block_is_held() {
         let mut pool = BlockPool::new();
         let mut held = Vec::new();
         let first_numbers = (0..).step_by(100);

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_lies_in_the_window_of_the_sender() {
+    fn generated_rst_lies_in_the_window_of_the_sender() {
         for (v6, tagged) in [(false, false), (true, false), (false, true), (true, true)] {
             let opening = tcp(v6, tagged, |tcp| tcp.syn = true, b"");
             let reset = checked(&answer(Refusal::Reset, &opening).unwrap());
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_quotes_the_packet_and_no_error_is_answered() {
+    fn icmp_error_quotes_the_packet_and_errors_get_no_answer() {
         for v6 in [false, true] {
             let opening = tcp(v6, true, |tcp| tcp.syn = true, &[1; 1400]);
             let error = answer(Refusal::Icmp, &opening).unwrap();
@@ -283,7 +283,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn cut_and_random_frames_are_answered_or_not_without_panics(
+        fn cut_and_random_frames_cause_no_panic(
             at in 0_usize..100, value: u8, cut in 0_usize..100, how in 0_usize..3,
         ) {
             let mut frame = tcp(how == 1, true, |tcp| tcp.syn = true, b"abc");

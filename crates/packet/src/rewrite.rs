@@ -527,7 +527,7 @@ mod tests {
         }
 
         #[test]
-        fn an_error_gets_the_reverse_of_the_changes(
+        fn icmp_error_is_rewritten_in_reverse(
             v6: bool, tagged: bool, kind in 0_u8..4, by_router: bool, source: u128, port: u16,
         ) {
             // A translator changes the source on the way out. The error about the packet reverses
@@ -547,7 +547,7 @@ mod tests {
         }
 
         #[test]
-        fn no_frame_makes_it_panic_and_a_refused_one_stays(
+        fn any_frame_is_rewritten_or_left_unchanged_without_a_panic(
             v6: bool, kind in 0_u8..5, at in 0_usize..140, value: u8, cut in 0_usize..100,
             addresses: [Option<u128>; 2], ports: [Option<u16>; 2], of_v6: bool,
         ) {
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_that_the_card_completes_covers_the_addresses_only() {
+    fn offloaded_checksum_covers_only_the_addresses() {
         let whole = frame(false, false, 0, b"abc");
         let decoded = headers(&whole);
         let at = decoded.transport_offset as usize;
@@ -587,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn stations_change_too_and_what_does_not_fit_is_refused() {
+    fn mac_addresses_are_rewritten_and_mismatched_families_refused() {
         let mut given = frame(true, true, 1, b"abc");
         let decoded = headers(&given);
         let stations = Rewrite::new().source_station([8; 6]).destination_station([6; 6]);

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_is_lent_is_the_same_source() {
+    fn borrowed_source_yields_the_same_packets() {
         let mut source = Fragments(6);
         let mut lent = &mut source;
         assert!(matches!(PacketSource::next_batch(&mut lent, &mut PacketBatch::new()), Ok(Fill::End)));
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packets_bytes_are_those_at_its_position() {
+    fn packet_bytes_are_read_at_its_position() {
         let packet = RawPacket {
             position: 2,
             captured_bytes: 3,
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lines_ahead_are_shared_out_over_the_packets_of_a_batch() {
+    fn prefetches_are_spread_over_the_packets_of_a_batch() {
         let packet = RawPacket {
             position: 0,
             captured_bytes: 0,
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_shown_as_what_it_wraps() {
+    fn error_displays_its_cause() {
         #[derive(Debug)]
         struct Torn(std::fmt::Error);
 

@@ -254,7 +254,7 @@ mod tests {
     use crate::{DecodeOptions, LinkType, decode};
 
     #[test]
-    fn the_payload_ends_where_the_ip_packet_or_the_record_ends() {
+    fn payload_ends_with_the_ip_packet_or_the_record() {
         let mut bytes = vec![0x45, 0, 0, 32, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
         bytes.extend([3, 0xE8, 0, 53, 0, 12, 0, 0]);
         bytes.extend(b"ask?padding");
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ip_packet_is_as_long_as_it_says_wherever_its_record_is_cut() {
+    fn ip_length_does_not_depend_on_where_the_record_is_cut() {
         let ip_bytes = |link, bytes: &[u8], wire_bytes| {
             let headers = decode(link, bytes, DecodeOptions::default()).unwrap();
             PacketView::new(bytes, headers, 0, wire_bytes).ip_bytes()
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ip_packet_is_no_longer_than_its_frame() {
+    fn ip_length_is_at_most_the_frame_length() {
         let query = frames::ipv4(17, &frames::udp(1000, 53, b"ask?"));
         let six = frames::ipv6(17, &frames::udp(1000, 53, b"ask?"));
         for (ether_type, mut packet, at) in [(0x0800, query, 2), (0x86DD, six, 4)] {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_not_much_longer_than_its_ip_packet() {
+    fn frame_is_at_most_slightly_longer_than_its_ip_packet() {
         let query = frames::ipv4(17, &frames::udp(1000, 53, &[7; 1000]));
         let six = frames::ipv6(17, &frames::udp(1000, 53, &[7; 1000]));
         for (ether_type, mut packet, at) in [(0x0800, query, 2), (0x86DD, six, 4)] {
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_without_a_length_ends_with_its_frame_wherever_it_is_cut() {
+    fn packet_without_a_length_field_ends_with_its_frame() {
         let query = frames::ipv4(17, &frames::udp(1000, 53, &[7; 1000]));
         let six = frames::ipv6(17, &frames::udp(1000, 53, &[7; 1000]));
         for (ether_type, mut packet, at) in [(0x0800, query, 2), (0x86DD, six, 4)] {

@@ -329,7 +329,7 @@ fn a_cut_anywhere_gives_the_packet_a_reason_or_an_outer_key() {
 }
 
 #[test]
-fn a_damaged_byte_never_breaks_the_walk() {
+fn damaged_byte_never_breaks_decoding() {
     for payload in innermost() {
         for (_, one) in all_wrapped(&payload, 4) {
             let frame = ethernet(&one);

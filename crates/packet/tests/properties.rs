@@ -67,7 +67,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_frame_is_read_alike_both_ways(frame in frame(), damage in proptest::collection::vec((any::<Index>(), any::<u8>()), 1..5)) {
+    fn fast_and_slow_path_agree_on_damaged_frames(frame in frame(), damage in proptest::collection::vec((any::<Index>(), any::<u8>()), 1..5)) {
         let mut bytes = frame.bytes.clone();
         for (at, value) in damage {
             let at = at.index(bytes.len());
@@ -77,7 +77,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_decoded_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         for link in LinkType::supported() {
             check(link, &bytes)?;
         }

@@ -113,7 +113,7 @@ fn count(path: &Path, options: DecodeOptions) -> (Counts, BTreeMap<DropReason, u
 }
 
 #[test]
-fn counts_are_those_of_tshark_or_explained() {
+fn counts_match_tshark_or_have_an_explanation() {
     let Some(folder) = captures_folder() else { return };
     let table = fs::read_to_string(folder.join("expected.tsv")).unwrap();
     for line in table.lines().skip(1) {

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_reported_with_its_neighbours_first() {
+    fn unknown_name_error_lists_similar_names_first() {
         let error = Schema::new(COLUMNS).select(&["source", "tls_snl"]).unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_has_one_form_in_tables_and_one_in_json() {
+    fn value_is_formatted_for_tables_and_for_json() {
         for (value, text, json) in [
             (Value::Number(12), "12", "12"),
             (Value::Bits(0x1B), "0x1b", "27"),

@@ -402,7 +402,7 @@ mod tests {
         Item { id: "test/item", fidelity: &[Fidelity::Simulated], guesses: &[SIZE], run, ..Item::PLAIN };
 
     #[test]
-    fn agreement_without_the_mechanism_is_none() {
+    fn agreement_without_the_mechanism_is_not_agreement() {
         let context = Context::new(Scale::Smoke, 1, &|| true);
         let seen = Item { switches: &[SEEN], ..ITEM };
         let examined = examine(&seen, &context, Plan::default()).unwrap();
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_may_be_noticed_by_a_band_and_runs_if_it_is_asked_for() {
+    fn injected_fault_is_detected_by_a_band() {
         let context = Context::new(Scale::Smoke, 1, &|| true);
         let item = Item { switches: &[BROKEN], ..ITEM };
         assert!(examine(&item, &context, Plan::default()).unwrap().ablations.is_empty());
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_that_differ_make_no_verdict() {
+    fn seeds_that_disagree_give_no_verdict() {
         let plan = |seeds| Plan { seeds: Some(seeds), ..Plan::default() };
         let guesses = [("size", 2.55)];
         let context = Context { guesses: &guesses, ..Context::new(Scale::Smoke, 100, &|| true) };
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_tells_the_region() {
+    fn sweep_reports_the_region_of_agreement() {
         let context = Context::new(Scale::Smoke, 1, &|| true);
         let examined = examine(&ITEM, &context, Plan { sweep: true, ..Plan::default() }).unwrap();
         assert_eq!(examined.sweeps[0].region(), "holds at 4, 9, not at 1");

@@ -442,7 +442,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_outside_its_band_fails_and_no_other() {
+    fn only_a_value_outside_its_band_fails() {
         let outcome = Outcome::new(Agreement::differs("x"))
             .value(Value::new("in", "", 1.0).band(0.5, 1.0))
             .value(Value::new("out", "", 1.1).band(0.5, 1.0))
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn agreement_is_taken_back_where_a_number_differs() {
+    fn differing_number_withdraws_agreement() {
         let outcome = |ours| {
             let value = Value::new("x", "", ours).paper(1.0).within(Band::around(1.0, 0.1));
             Outcome::new(Agreement::agrees("it is so")).value(value).judged().verdict
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_picked_stand_as_bars_beside_those_of_the_paper() {
+    fn selected_values_are_drawn_beside_those_of_the_paper() {
         let outcome = || {
             Outcome::new(Agreement::agrees("x"))
                 .value(Value::new("a", "MB", 1.0))
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_kept_by_the_whole_interval_or_not_at_all() {
+    fn bound_holds_only_if_the_whole_interval_keeps_it() {
         let interval = |low, high| Some(Interval { low, high, draws: 6, confidence: 0.97 });
         let above = Value::new("x", "%", 52.0).paper_above(50.0);
         assert_eq!(above.is_as_stated(), Some(true));

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_unique_and_stand_under_their_paper() {
+    fn ids_are_unique_and_begin_with_their_paper() {
         let mut ids: Vec<&str> = select("all").iter().map(|item| item.id).collect();
         for paper in PAPERS {
             assert!(paper.items.iter().all(|item| item.paper() == paper.key && !item.name().is_empty()));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn names_select_what_they_say() {
+    fn names_select_their_items() {
         assert_eq!(select("dhash").len(), dhash::ITEMS.len());
         assert_eq!(select("dhash/table5")[0].id, "dhash/table5_comparisons");
         assert!(select("dhash/table").is_empty());

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_that_the_kernel_lacks_are_none() {
+    fn missing_kernel_facts_are_none() {
         assert_eq!(memory_bytes("MemTotal:       16384 kB\nMemFree: 1 kB\n"), Some(16 << 20));
         assert_eq!([memory_bytes(""), memory_bytes("MemTotal: many kB")], [None, None]);
         let folder = tempfile::tempdir().unwrap();

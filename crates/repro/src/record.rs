@@ -207,7 +207,7 @@ mod tests {
     };
 
     #[test]
-    fn everything_is_written_and_reads_back() {
+    fn record_reads_back_as_written() {
         let go_on = || true;
         let context = Context::new(Scale::Smoke, 1, &go_on);
         let tool = Tool { version: "0".into(), git: String::new() };
@@ -246,7 +246,7 @@ mod tests {
     const SIZE: crate::Guess = crate::Guess::new("size", "", 1.0, &[2.5], "a size");
 
     #[test]
-    fn the_command_repeats_what_was_set() {
+    fn recorded_command_repeats_the_given_options() {
         let guesses = [("size", 2.5), ("of-another", 1.0)];
         let go_on = || true;
         let data = std::path::Path::new("somewhere");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_of_an_item_counts_what_is_outside() {
+    fn summary_line_counts_values_outside_their_bands() {
         let run = |_: &Context<'_>| {
             let value = |name, ours| Value::new(name, "", ours).band(0.0, 1.0);
             Ok(Outcome::new(Agreement::differs("so")).value(value("in", 1.0)).value(value("out", 2.0)))
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_is_an_error_and_keeps_nothing() {
+    fn stop_is_an_error_and_writes_nothing() {
         let go_on = || false;
         let context = Context::new(Scale::Smoke, 1, &go_on);
         let tool = Tool { version: "0".into(), git: String::new() };

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_band_that_a_closer_reproduction_would_leave_is_noticed() {
+    fn band_that_excludes_a_closer_value_is_reported() {
         let leaves_out =
             |low, high| Value::new("x", "", 1.0).paper(1.032).band(low, high).leaves_out_the_paper();
         assert!(leaves_out(0.65, 1.0) && leaves_out(1.04, 2.0), "the paper's own value is outside");
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_without_its_band_states_the_reason() {
+    fn value_outside_its_band_states_the_reason() {
         let timed = Value::new("x", "ns", 9.0).paper(3.0).band(0.0, 1.0);
         assert_eq!((timed.band_text().as_str(), timed.holds()), ("0 … 1", false));
         let unchecked = timed.checked_if(false);

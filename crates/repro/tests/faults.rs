@@ -67,32 +67,32 @@ fn unnoticed(paper: &str) -> Vec<String> {
 }
 
 #[test]
-fn dhash_notices() {
+fn dhash_detects_injected_faults() {
     assert_eq!(unnoticed("dhash"), Vec::<String>::new());
 }
 
 #[test]
-fn flownp_notices() {
+fn flownp_detects_injected_faults() {
     assert_eq!(unnoticed("flownp"), Vec::<String>::new());
 }
 
 #[test]
-fn tcbcache_notices() {
+fn tcbcache_detects_injected_faults() {
     assert_eq!(unnoticed("tcbcache"), Vec::<String>::new());
 }
 
 #[test]
-fn hrwtree_notices() {
+fn hrwtree_detects_injected_faults() {
     assert_eq!(unnoticed("hrwtree"), Vec::<String>::new());
 }
 
 #[test]
-fn lfb_notices() {
+fn lfb_detects_injected_faults() {
     assert_eq!(unnoticed("lfb"), Vec::<String>::new());
 }
 
 #[test]
-fn every_switch_and_guess_has_an_effect_that_is_described() {
+fn every_switch_and_assumption_has_a_described_effect() {
     for item in PAPERS.iter().flat_map(|paper| paper.items) {
         let has_switches = !item.switches.is_empty();
         assert_ne!(

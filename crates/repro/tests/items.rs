@@ -25,7 +25,7 @@ fn complaint(value: &Value) -> Option<&'static str> {
 }
 
 #[test]
-fn bands_that_accept_every_value_are_complaints() {
+fn bands_that_accept_every_value_are_reported() {
     let value = || Value::new("x", "%", 1.0);
     assert!(complaint(&value()).is_none());
     assert!(complaint(&value().paper(1.0)).is_some());

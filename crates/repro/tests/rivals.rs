@@ -22,7 +22,7 @@ fn measured(outcome: &Outcome, name: &str) -> f64 {
 }
 
 #[test]
-fn a_scheduler_that_is_direct_hash_does_as_direct_hash() {
+fn rival_scheduler_for_direct_hash_makes_the_same_decisions() {
     let same = RivalScheduler::new("same", |topology, _| {
         Ok(Policy::Push(Box::new(DirectHash::new(topology.workers()))))
     });
@@ -36,7 +36,7 @@ fn a_scheduler_that_is_direct_hash_does_as_direct_hash() {
 }
 
 #[test]
-fn a_cache_that_is_the_papers_misses_as_the_papers() {
+fn rival_cache_with_the_papers_policy_has_the_same_misses() {
     let same = RivalCache::new("same", |spec| spec.build().unwrap());
     let rivals = Rivals { caches: &[same], ..Rivals::default() };
     let found = outcome("tcbcache/fig14_policies", &rivals);
@@ -44,7 +44,7 @@ fn a_cache_that_is_the_papers_misses_as_the_papers() {
 }
 
 #[test]
-fn a_tree_that_is_the_papers_reads_and_takes_as_much() {
+fn rival_tree_equal_to_the_papers_has_the_same_reads_and_size() {
     let same = RivalClassifier::new("same", |rules| {
         Ok(Box::new(PaperTree::aggrecuts(rules, Stride::Eight, 128 << 20)?))
     });
@@ -75,7 +75,7 @@ impl StateTable for Broken {
 }
 
 #[test]
-fn a_table_has_to_take_and_find_the_flows() {
+fn rival_table_must_accept_and_find_all_flows() {
     let error = |accepts| {
         let table = RivalTable::new("broken", move |_| Box::new(Broken { accepts }));
         let rivals = Rivals { tables: &[table], ..Rivals::default() };

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_contain_the_datagram() {
+    fn fragments_cover_the_whole_datagram() {
         for end in ["192.0.2.1", "2001:db8::1"] {
             let end = end.parse().unwrap();
             let datagram = Datagram {

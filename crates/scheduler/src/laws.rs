@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_that_is_not_kept_is_noticed() {
+    fn law_suite_detects_a_broken_order_promise() {
         let order =
             |promise, decide| objection(move || check_order(&mut Careless(promise, decide), workers(4), 1));
         let by_position: fn(u32, usize) -> u16 = |_, at| at as u16 % 4;
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_workers_and_batches_are_looked_at() {
+    fn law_suite_checks_shares_workers_and_batches() {
         let check =
             |promise, decide| objection(move || check(&mut Careless(promise, decide), workers(4), 1));
         assert_eq!(check(OrderGuarantee::Home, |digest, _| (digest % 4) as u16), "");
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn an_intake_that_says_no_more_is_one_queue_up_to_the_capacity() {
+    fn pull_policy_is_by_default_one_queue_up_to_its_capacity() {
         let mut heap = Heap(VecDeque::new(), VecDeque::pop_front);
         let item = WorkItem { digest: 0, bytes: 60 };
         assert!(!heap.has_ready() && !heap.refuses(item, 1) && heap.refuses(item, 0));
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn an_intake_that_loses_order_packets_or_patience_is_noticed() {
+    fn law_suite_detects_a_pull_policy_that_loses_order_or_packets() {
         let check = |count, take| {
             objection(move || check_pull(&mut Heap(VecDeque::new(), take), workers(count), 1))
         };

@@ -225,7 +225,7 @@ mod tests {
     use crate::laws;
 
     #[test]
-    fn a_name_stands_for_the_policy_of_that_name() {
+    fn names_select_the_policy_of_that_name() {
         let topology: Topology = "2x2".parse().unwrap();
         for scheme in Scheme::ALL {
             assert_eq!(Scheme::named(scheme.name), Some(*scheme));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn every_policy_keeps_the_laws() {
+    fn every_policy_passes_the_law_suite() {
         for shape in ["1", "3", "2x2x2x2", "8x2x4,-0"] {
             let topology: Topology = shape.parse().unwrap();
             // The tree of 2009 leaves threads without flows, by itself and under the printed table,
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_an_operating_system_or_another_application_does_is_simulated_only() {
+    fn simulator_only_schemes_are_those_of_systems_and_applications() {
         let names: Vec<&str> = Scheme::ALL
             .iter()
             .filter(|scheme| scheme.is_simulated_only)

@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn children_and_workers_of_a_node_are_neighbours() {
+    fn children_and_workers_of_a_node_are_contiguous() {
         let tree: Topology = "8x2x4".parse().unwrap();
         assert_eq!([tree.nodes(0), tree.nodes(1), tree.nodes(2)], [8, 16, 64]);
         assert_eq!((tree.children(0, 3), tree.children(1, 7), tree.children(2, 9)), (6..8, 28..32, 0..0));
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_can_be_taken_out_and_slowed_down() {
+    fn threads_can_be_removed_and_slowed_down() {
         let tree: Topology = "2x2x2, -0, -1, 5=50".parse().unwrap();
         assert_eq!(tree.workers().get(), 6);
         // The pipeline without threads is gone.

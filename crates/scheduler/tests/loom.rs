@@ -108,12 +108,12 @@ fn model(early: bool) -> bool {
 }
 
 #[test]
-fn a_flow_that_moves_is_seen_as_the_last_worker_left_it() {
+fn moved_flow_has_the_state_that_its_last_worker_wrote() {
     assert!(model(false), "in no interleaving did the flow move, so nothing was shown");
 }
 
 #[test]
 #[should_panic(expected = "flow")]
-fn telling_of_a_packet_before_it_is_done_is_found_out() {
+fn completion_reported_before_the_work_is_detected() {
     model(true);
 }

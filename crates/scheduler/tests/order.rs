@@ -39,7 +39,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn promised_order_is_kept_whatever_workers_do(
+    fn promised_order_is_kept_under_any_worker_timing(
         shape in prop::sample::select(vec!["1", "2", "5", "4x2", "2x2x4,-0,5=50"]),
         bits in prop::sample::select(vec![0_u32, 3, 8]),
         seed in any::<u64>(),
@@ -52,7 +52,7 @@ proptest! {
 }
 
 #[test]
-fn policies_that_promise_nothing_do_break_order() {
+fn policies_without_an_order_promise_do_reorder() {
     let topology: Topology = "2x2x4".parse().unwrap();
     let mut racy = Vec::new();
     for mut policy in policies(&topology, 8) {

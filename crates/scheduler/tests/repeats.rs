@@ -61,7 +61,7 @@ fn all_of(report: &Report) -> u64 {
 }
 
 #[test]
-fn traffic_is_drawn_alike() {
+fn generated_traffic_is_the_same_on_every_machine() {
     let found: Vec<(&str, u64)> = Model::EACH
         .iter()
         .map(|model| {
@@ -118,7 +118,7 @@ fn settings() -> [(Machine, Offered); 4] {
 }
 
 #[test]
-fn every_scheme_does_the_same_on_every_machine() {
+fn every_scheme_gives_the_same_result_on_every_machine() {
     let settings = settings();
     let found: Vec<(&str, u64)> = Scheme::ALL
         .iter()

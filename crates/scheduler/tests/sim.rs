@@ -32,7 +32,7 @@ fn run_all(machine: &Machine, workload: &Workload) -> Vec<(Report, OrderGuarante
 }
 
 #[test]
-fn policies_that_guarantee_order_keep_it_and_the_others_show_races() {
+fn only_policies_without_a_guarantee_reorder_packets() {
     for (model, shape) in [
         (Model::Dominant, "8"),
         (Model::Many, "2x2x4,-0"),
@@ -50,7 +50,7 @@ fn policies_that_guarantee_order_keep_it_and_the_others_show_races() {
 }
 
 #[test]
-fn a_machine_that_is_idle_for_days_goes_on() {
+fn simulation_continues_after_days_of_idleness() {
     let arrivals = [0, 1 << 41, (1 << 41) + 1, 1 << 50];
     let jobs = (0..).zip(arrivals).map(|(flow, arrival)| Job {
         arrival,
@@ -136,7 +136,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn any_jobs_on_any_machine_end_in_a_balanced_report(
+    fn any_workload_on_any_machine_gives_a_balanced_report(
         shape in prop::sample::select(vec!["1", "3", "2x2", "2x2x2,-0,3=25"]),
         jobs in prop::collection::vec((0_u32..12, 0_u32..3000, 0_u32..1500, 0_u64..400), 1..400),
         queue in 1_u32..40,

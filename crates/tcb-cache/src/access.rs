@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_of_empty_lines_is_never_a_key() {
+    fn key_of_empty_cache_lines_is_reserved() {
         assert_eq!(Access::new(u64::MAX, 0).key(), u64::MAX - 1);
         assert_eq!(size_of::<Access>(), 16);
     }

@@ -46,7 +46,7 @@ mod tests {
     use crate::lifetime;
 
     #[test]
-    fn ages_grow_and_give_on_and_off() {
+    fn ages_grow_and_give_on_and_off_periods() {
         let times = [0, 0, 100, 249, 250, 200, 999, 1000, 1250, 1_000_000, u64::MAX >> 1];
         let mut clock = Clock::default();
         let mut before: Vec<(u64, u64)> = Vec::new();

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ratios_of_nothing_are_zero_and_sums_come_apart_again() {
+    fn ratios_of_zero_accesses_are_zero_and_counts_subtract() {
         assert_eq!((Counts::default().miss_ratio(), Counts::default().auxiliary_share()), (0.0, 0.0));
         let some = Counts { accesses: 8, hits: 6, auxiliary_hits: 3, misses: 2, ..Counts::default() };
         assert_eq!((some.miss_ratio(), some.auxiliary_share()), (0.25, 0.5));

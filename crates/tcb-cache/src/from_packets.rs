@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_ends_and_a_syn_begins() {
+    fn rst_ends_a_session_and_syn_begins_one() {
         let mut session = Closing::default();
         assert_eq!(session.packet(RST, false), Seen::Closes);
         assert_eq!(session.packet(FIN, true), Seen::Over);

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bank_keeps_sets_and_lines_and_one_set_the_lines() {
+    fn one_bank_keeps_the_number_of_sets_and_lines() {
         let single = Geometry::PAPER.single_bank();
         assert_eq!((single.sets(), single.ways(), single.lines()), (64, 8, 512));
         assert_eq!((single.bytes(), single.index_bits()), (32 << 10, 6));

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_life_is_three_quarters_of_a_second_to_one() {
+    fn entry_lives_between_three_quarters_and_one_lifetime() {
         assert!(is_on(0, 999) && !is_on(0, 1000), "touched right after a tick");
         assert!(is_on(249, 999) && !is_on(249, 1000), "touched right before one");
         assert!(is_on(500, 100), "time that goes back stands still");
@@ -98,7 +98,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lazy_and_eager_agree(steps in prop::collection::vec((0_u64..700, 0_usize..6), 1..300)) {
+        fn lazy_and_eager_expiry_agree(steps in prop::collection::vec((0_u64..700, 0_usize..6), 1..300)) {
             let mut eager = LifetimeArray::new(6);
             let mut last = [None; 6];
             let mut now = 0;

@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_as_they_are_written() {
+    fn names_read_back_as_written() {
         for policy in Policy::ALL {
             assert_eq!(policy.to_string().parse(), Ok(policy));
         }
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_as_far_apart_as_one_must_type() {
+    fn edit_distance_counts_typed_changes() {
         for (a, b, expected) in
             [("", "", 0), ("abc", "", 3), ("", "abc", 3), ("kitten", "sitting", 3), ("lru", "ulr", 2)]
         {

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_keep_their_bounds() {
+    fn random_numbers_stay_within_their_bounds() {
         let mut random = Random::new(4);
         assert_eq!(random.below(0), 0);
         let mut seen = [0_u32; 5];

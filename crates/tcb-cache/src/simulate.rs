@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_warm_part_is_not_counted_and_a_stop_is_heard() {
+    fn warm_up_is_not_counted_and_a_stop_ends_the_simulation() {
         let accesses: Vec<Access> = (0..1000).map(|i| Access::new(i % 100, i)).collect();
         let trace = Trace::new(accesses, 100);
         let lru = CacheSpec::PAPER.with_policy(Policy::FullLru);
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "these next uses belong to a trace of 200 accesses, but this one has 100")]
-    fn the_future_of_another_trace_is_refused_in_words() {
+    fn future_of_another_trace_panics_with_a_message() {
         let trace = |accesses| Trace::new((0..accesses).map(|i| Access::new(i % 70, i)).collect(), 0);
         let other = trace(200).next_uses(false).unwrap();
         let min = CacheSpec::PAPER.with_policy(Policy::Min);

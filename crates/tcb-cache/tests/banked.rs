@@ -96,7 +96,7 @@ proptest! {
     }
 
     #[test]
-    fn a_run_may_be_cut_anywhere(spec in spec(), accesses in accesses(), cut: prop::sample::Index) {
+    fn simulation_split_anywhere_gives_equal_counts(spec in spec(), accesses in accesses(), cut: prop::sample::Index) {
         let mut whole = spec.build().unwrap();
         whole.run(&accesses);
         let mut parts = spec.build().unwrap();
@@ -165,7 +165,7 @@ impl ReplacementPolicy for Outside {
 
 proptest! {
     #[test]
-    fn a_policy_from_outside_does_as_the_built_in_one(spec in spec(), accesses in accesses()) {
+    fn external_copy_of_a_policy_behaves_as_the_built_in_one(spec in spec(), accesses in accesses()) {
         for (outside, policy) in
             [(Outside::Lru, Policy::Lru), (Outside::FewerOn, Policy::NoMigrate { tie: Tie::Left })]
         {
@@ -200,7 +200,7 @@ impl ReplacementPolicy for Uses {
 }
 
 #[test]
-fn a_policy_from_outside_learns_of_hits_and_of_ends() {
+fn external_policy_is_told_of_hits_and_ends() {
     let spec = CacheSpec { geometry: Geometry::new(256, 64, 2, 2).unwrap(), ..CacheSpec::PAPER };
     let spec = CacheSpec { drops_closed: true, ..spec };
     let mut cache = spec.build_with(Uses(vec![0; 4])).unwrap();

@@ -118,7 +118,7 @@ fn check(cache: &mut dyn Simulator) {
 }
 
 #[test]
-fn the_example_runs_as_the_paper_tells_it() {
+fn example_of_figure_11_gives_the_steps_of_the_paper() {
     check(&mut *spec().build().unwrap());
     check(&mut ReferenceCache::new(&spec()).unwrap());
 }

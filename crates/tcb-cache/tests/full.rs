@@ -69,7 +69,7 @@ proptest! {
     }
 
     #[test]
-    fn min_is_beladys_access_by_access(lines in 1_u64..12, drops: bool, accesses in accesses(30)) {
+    fn min_evicts_as_beladys_algorithm_at_every_access(lines in 1_u64..12, drops: bool, accesses in accesses(30)) {
         let missed = misses_of_min(&accesses, usize::try_from(lines).unwrap(), drops);
         let spec = spec(Policy::Min, lines, drops);
         let uses = Trace::new(accesses.clone(), 0).next_uses(drops).unwrap();
@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_beats_min_that_knows_as_much(banks in 1_u32..3, drops: bool, accesses in accesses(200)) {
+    fn min_has_the_fewest_misses(banks in 1_u32..3, drops: bool, accesses in accesses(200)) {
         let geometry = Geometry::new(64 * 64, 64, banks, 4).unwrap();
         let trace = Trace::new(accesses, 0);
         let misses = |policy, drops_closed| {
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn farthest_next_use_in_one_set_is_min(ways in 1_u32..20, drops: bool, accesses in accesses(60)) {
+    fn farthest_next_use_in_one_set_equals_min(ways in 1_u32..20, drops: bool, accesses in accesses(60)) {
         let trace = Trace::new(accesses, 0);
         let min = spec(Policy::Min, u64::from(ways), drops);
         let greedy = CacheSpec { policy: Policy::GreedyOpt, ..min };

@@ -49,7 +49,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_logs_lose_damaged_lines_only(bytes in dirty_log()) {
+    fn damaged_logs_lose_only_damaged_lines(bytes in dirty_log()) {
         let (found, summary) = read(Format::Clf, &bytes, ReadLimits::default());
         let good = bytes.split(|byte| *byte == b'\n').filter(|line| {
             let mut alone = line.to_vec();
@@ -82,7 +82,7 @@ fn long_lines_cut_records_and_times_that_go_back_are_counted() {
 }
 
 #[test]
-fn files_put_behind_each_other_are_read_by_their_own_headers() {
+fn concatenated_files_are_read_by_their_own_headers() {
     let trace = b"# a remark\ntime,key\n1,7\n2,session\nkey,x,time_ms\n8,0,3000\nnone,4\n";
     let (accesses, summary) = read_accesses(&trace[..], Format::Csv, ReadLimits::default()).unwrap();
     let times: Vec<u64> = accesses.iter().map(|access| access.time_ms()).collect();
@@ -110,7 +110,7 @@ fn an_extended_log_goes_by_the_directives_above_each_line() {
 }
 
 #[test]
-fn reading_stops_at_the_limit_and_says_so() {
+fn reading_stops_at_the_limit_and_reports_it() {
     let log = b"1,1\n2,2\n3,3\n4,4\n";
     let (found, summary) = read(Format::Csv, log, ReadLimits { records_max: 2 });
     assert_eq!((found, summary.limited), (2, true));
@@ -119,7 +119,7 @@ fn reading_stops_at_the_limit_and_says_so() {
 }
 
 #[test]
-fn nothing_usable_is_an_error_that_says_why() {
+fn input_without_usable_records_is_an_error_with_a_reason() {
     let error = read_log(&b""[..], Format::Clf, ReadLimits::default()).unwrap_err();
     assert_eq!(error.to_string(), "the input is empty");
     let error = read_log(&b"x\ny\n"[..], Format::Clf, ReadLimits::default()).unwrap_err();

@@ -259,7 +259,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn copies_are_those_of_a_search(
+        fn duplicates_match_a_plain_search(
             steps in proptest::collection::vec((0_u8..12, 0_u64..4), 0..300),
             window in prop_oneof![
                 (2_u32..40).prop_map(DedupWindow::Packets),

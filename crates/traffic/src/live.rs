@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mistakes_say_what_to_do() {
+    fn errors_say_what_to_do() {
         let error = LiveSource::open("no-such-interface", &LiveOptions::default()).unwrap_err().to_string();
         assert!(error.starts_with("cannot capture on no-such-interface: "), "{error}");
         assert!(error.contains("CAP_NET_RAW"), "{error}");

@@ -44,7 +44,7 @@ fn a_datagram_comes_in_place_of_its_last_fragment() {
 }
 
 #[test]
-fn padding_is_no_payload_and_a_lone_fragment_header_is_no_fragment() {
+fn padding_is_not_payload_and_an_atomic_fragment_is_not_a_fragment() {
     let cut = query(7, 32);
     let mut frames = cut.cut_at(&[3]);
     frames[1].resize(60, 0xEE);
@@ -55,7 +55,7 @@ fn padding_is_no_payload_and_a_lone_fragment_header_is_no_fragment() {
 }
 
 #[test]
-fn an_overlap_ends_the_datagram_and_a_duplicate_only_itself() {
+fn overlap_discards_the_datagram_and_a_duplicate_only_itself() {
     for v6 in [false, true] {
         let cut = Datagram::udp(Prefix::Ethernet, v6, 0, 1, 7, 64);
         let mut frames = cut.cut_at(&[2, 4]);
@@ -84,7 +84,7 @@ fn a_last_fragment_that_comes_again_is_a_duplicate() {
 }
 
 #[test]
-fn zeros_where_nothing_is_held_are_no_duplicate() {
+fn zeros_over_a_gap_are_not_a_duplicate() {
     let cut = query(7, 64);
     // The second begins in the gap before the first.
     let frames = [cut.fragment_of(32, true, &[0; 8]), cut.fragment_of(24, true, &[0; 16])];
@@ -131,7 +131,7 @@ fn a_checksum_whose_sum_overflows_twice_is_right() {
 }
 
 #[test]
-fn an_ip_packet_that_looks_like_a_frame_is_taken_for_what_it_is() {
+fn ip_packet_that_resembles_a_frame_is_read_as_ip() {
     let mut cut = query(7, 64);
     // From 8.0.0.0/16, port 0 to port 6: read as a frame it would be whole, and TCP.
     cut.payload[..4].copy_from_slice(&[0, 0, 0, 6]);
@@ -201,7 +201,7 @@ fn truncated_fragment_is_not_joined() {
 }
 
 #[test]
-fn a_datagram_has_its_time() {
+fn joined_datagram_has_the_time_of_its_last_fragment() {
     let cut = query(7, 64);
     let frames = cut.cut_at(&[2, 4]);
     let late = |gap_ns: u64| {
@@ -218,7 +218,7 @@ fn a_datagram_has_its_time() {
 }
 
 #[test]
-fn floods_stay_within_their_bounds() {
+fn fragment_floods_stay_within_the_limits() {
     let limits = DefragLimits { datagrams_max: 100, bytes_max: 1 << 20, ..DefragLimits::default() };
     let flood = |offset: usize, length: usize| -> Vec<Packet> {
         timed((0..5000_u32).map(|id| {
@@ -348,7 +348,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_counted(
+    fn defragmentation_counts_any_bytes(
         frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..120), 0..64),
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 0..40),
         decap in any::<bool>(),

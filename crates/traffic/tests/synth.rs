@@ -144,7 +144,7 @@ fn census(config: MixConfig) -> Census {
 }
 
 #[test]
-fn packets_and_flow_keys_are_exactly_as_many_as_asked() {
+fn generated_packets_and_flows_have_the_requested_count() {
     for (flows, packets) in [(1, 1), (1, 1000), (7, 7), (64, 65), (100, 1000), (1000, 20_000), (5000, 5000)]
     {
         for burst_packets in [1, 8] {
@@ -159,7 +159,7 @@ fn packets_and_flow_keys_are_exactly_as_many_as_asked() {
 }
 
 #[test]
-fn a_mixture_holds_every_kind_of_packet() {
+fn generated_mix_contains_every_kind_of_packet() {
     let config = MixConfig {
         flows: 2000,
         packets: 100_000,
@@ -198,7 +198,7 @@ fn a_mixture_holds_every_kind_of_packet() {
 }
 
 #[test]
-fn frames_of_one_size_have_it() {
+fn fixed_size_frames_have_the_given_size() {
     for bytes in [64, 128, 1514, 9018] {
         let config = MixConfig {
             flows: 200,
@@ -252,7 +252,7 @@ fn fragments_join_to_datagrams_with_valid_checksums() {
 }
 
 #[test]
-fn a_flood_is_one_syn_a_flow_at_one_victim() {
+fn flood_sends_one_syn_per_flow_to_one_victim() {
     let config = MixConfig { flows: 3000, packets: 10_000, syn_flood: 2000, ..MixConfig::default() };
     let mut mix = Mix::new(config).unwrap();
     let (mut frame, mut at_victim) = (Vec::new(), HashMap::new());
@@ -271,7 +271,7 @@ fn a_flood_is_one_syn_a_flow_at_one_victim() {
 }
 
 #[test]
-fn a_seed_is_a_trace_and_another_seed_another() {
+fn each_seed_gives_its_own_trace() {
     let asked = MixConfig { flows: 7, seed: 9, ..MixConfig::default() };
     assert_eq!(*Mix::new(asked.clone()).unwrap().config(), asked);
     let config = MixConfig { flows: 300, packets: 4000, ..MixConfig::default() };
@@ -338,7 +338,7 @@ fn both_directions_of_tcp_agree_on_sequence_numbers() {
 }
 
 #[test]
-fn the_papers_files_have_the_figures_of_table_two() {
+fn files_of_the_paper_have_the_figures_of_table_two() {
     let table = [
         (1, 5_242_880, 262_144, 249_036.0_f64),
         (2, 10_485_760, 524_288, 498_073.0),
@@ -357,7 +357,7 @@ fn the_papers_files_have_the_figures_of_table_two() {
 }
 
 #[test]
-fn frames_of_the_papers_trace_decode_to_the_sessions_they_claim() {
+fn frames_of_the_papers_trace_decode_to_their_sessions() {
     let sessions = 3000;
     let mut trace = PaperTrace::with_sessions(sessions, 5).unwrap();
     let mut frame = Vec::new();
@@ -399,7 +399,7 @@ fn the_campus_sample_lasts_a_minute() {
 }
 
 #[test]
-fn the_committed_samples_are_what_their_recipes_make() {
+fn committed_samples_match_their_recipes() {
     for sample in Sample::all() {
         let options = PcapOptions { snaplen_bytes: sample.snaplen_bytes, ..PcapOptions::default() };
         let mut writer = PcapWriter::new(Vec::new(), options).unwrap();

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_are_found_under_the_lines_of_the_file() {
+    fn kernel_counters_are_assigned_to_lines_of_the_file() {
         let file = "*filter\n:FORWARD DROP [0:0]\n:web - [0:0]\n-A FORWARD -j web\n\
                     -A web -m comment --comment \"a -j DROP\" -j RETURN\n-A web -j ACCEPT\nCOMMIT\n";
         let dump = "# by\n*filter\n:FORWARD DROP [3:9]\n:web - [0:0]\n[7:1] -A FORWARD -j web\n\

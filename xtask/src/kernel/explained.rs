@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_is_described_as_explain_takes_it() {
+    fn frame_is_described_in_the_syntax_of_explain() {
         let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
         frame.extend([0x45, 0, 0, 40, 0, 1, 0, 0, 64, 6, 0, 0, 10, 1, 0, 1, 192, 0, 2, 2]);
         frame.extend([4, 0, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 0x12, 0, 0, 0, 0, 0, 0]);

@@ -440,7 +440,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_of_a_seed_are_the_same_and_headers_sum_up() {
+    fn frames_repeat_by_seed_and_have_valid_checksums() {
         let make = || {
             let mut draw = Draw::new(7);
             let mut frames = Frames::new(&mut draw, &[Family::V4, Family::V6], false, (false, true));

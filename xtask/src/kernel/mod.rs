@@ -474,7 +474,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_a_seed_are_the_same_and_use_what_the_field_uses() {
+    fn generated_rule_files_repeat_by_seed() {
         let make = |seed| {
             let mut draw = Draw::new(seed);
             let features = Features::draw(&mut draw);

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_accepts_what_a_rule_counts() {
+    fn rewritten_rule_accepts_the_packets_that_it_counted() {
         assert_eq!(end("-A FORWARD -p tcp -j web"), "-A FORWARD -p tcp");
         assert_eq!(end("-A web -g other"), "-A web");
         assert_eq!(end("-A web -p udp"), "-A web -p udp");

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sequence_goes_both_ways_in_its_order() {
+    fn packet_sequence_has_both_directions_in_order() {
         let mut draw = Draw::new(3);
         let mut frames = Frames::new(&mut draw, &[Family::V4], true, (false, true));
         let mut connection = frames.connection();

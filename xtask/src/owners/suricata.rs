@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_community_id_shows_its_seed() {
+    fn seed_is_found_from_a_community_id() {
         let event = serde_json::json!({"src_ip": "128.232.110.120", "src_port": 34855,
             "dest_ip": "66.35.250.204", "dest_port": 80, "proto": "TCP"});
         assert_eq!(seed(&event, "1:LQU9qZlK+B5F3KDmev6m5PMibrg="), Some(0));

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn dependencies_are_counted_as_the_sentence_counts_them() {
+    fn dependency_count_matches_the_documented_sentence() {
         let readme = "It\ndepends on 1 crate of Flowloom and 2 others, directly.";
         assert_eq!(stated(readme), Some((1, 2)));
         assert_eq!(stated("It depends on 4 crates, none of Flowloom."), None);

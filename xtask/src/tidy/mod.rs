@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_finds_what_breaks_it_and_nothing_else() {
+    fn each_tidy_rule_finds_exactly_its_violations() {
         let page = "| §III-B, Fig. 4 | `dhash/{signature,gone}.rs` |\nTable IV\n";
         let host = format!("a\nsee {}{}", "crates", ".io");
         let path = format!("cd \"/{}/me/x\"", "home");

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_that_were_sent_late_are_reported() {
+    fn packets_withheld_by_the_source_are_reported() {
         struct Withholding;
         impl PacketSource for Withholding {
             fn next_batch(&mut self, _: &mut PacketBatch) -> Result<Fill, SourceError> {

@@ -110,7 +110,7 @@ mod tests {
     use crate::link::LinkType;
 
     #[test]
-    fn counts_come_back_from_their_lines() {
+    fn saved_counts_read_back_as_written() {
         let mut counts = EncapsulationCounts::default();
         let tally = |packets| Tally { packets, first_packets: vec![1, packets] };
         counts.followed.insert("vxlan", tally(2));

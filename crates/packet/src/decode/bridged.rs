@@ -89,7 +89,7 @@ mod tests {
     use crate::link::LinkType;
 
     #[test]
-    fn messages_of_the_mesh_are_no_frames() {
+    fn mesh_messages_are_not_frames() {
         let frame = ethernet(0x0800, &query());
         let read = |header: &[u8]| ports(plain(LinkType::ETHERNET, &ethernet(0x4305, &on(header, &frame))));
         assert_eq!(read(&[0x40, 15, 50, 1, 2, 0, 0, 0, 0, 1]), QUERY);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_register_that_only_keeps_state_is_not_followed() {
+    fn null_register_message_of_pim_is_not_followed() {
         let read = |header: &[u8]| ports(inner(LinkType::RAW, &ipv4(103, &on(header, &query()))));
         assert_eq!(read(&[0x21, 0, 0, 0, 0x80, 0, 0, 0]), QUERY, "a border bit");
         assert_eq!(read(&[0x21, 0, 0, 0, 0x40, 0, 0, 0]), Ok((0, 0)));

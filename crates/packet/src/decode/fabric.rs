@@ -70,7 +70,7 @@ mod tests {
     use crate::link::LinkType;
 
     #[test]
-    fn a_frame_is_found_behind_the_fabric() {
+    fn frame_is_found_after_the_fabric_header() {
         let read = |bytes: &[u8]| ports(plain(LinkType::ETHERNET, bytes));
         let host = ethernet(0x0800, &query());
         assert_eq!(read(&ethernet(0x8903, &on(&[0, 0x60], &host))), QUERY);

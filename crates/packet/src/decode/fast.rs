@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_without_a_frame_is_not_taken_for_one() {
+    fn link_type_decides_between_frame_and_ip_packet() {
         // This is both an Ethernet frame with a query to port 53, and, from its first byte on, an
         // IPv4 packet of protocol 89.
         let mut both = framed(0x0800, &ipv4(UDP, &udp(1000, 53, &[7; 40])));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn unusual_packet_is_left_to_the_layers() {
+    fn unusual_packet_takes_the_slow_path() {
         let mut short = tcp();
         short[12] = 0x40;
         let sctp = [1; 40];

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_is_as_long_as_its_flags_say() {
+    fn header_length_follows_from_its_flags() {
         assert_eq!(read(&frame([0x08, 1], &[])), QUERY);
         assert_eq!(read(&frame([0x88, 1], &[0; 2])), QUERY, "quality of service");
         assert_eq!(read(&frame([0x88, 0x81], &[0; 6])), QUERY, "and high-throughput control");
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mesh_has_a_header_of_its_own_behind_the_quality_of_service() {
+    fn mesh_header_follows_the_quality_of_service_field() {
         // After the fourth address; in an aggregate, after the addresses of the first packet.
         let mesh =
             |quality: u8, more: &[u8]| frame([0x88, 3], &[&[0; 6], &[quality, 1][..], more].concat());
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn radiotap_words_and_padding_are_heeded() {
+    fn radiotap_words_and_padding_are_skipped() {
         let read =
             |header: &[u8], frame: &[u8]| ports(plain(LinkType::IEEE802_11_RADIOTAP, &on(header, frame)));
         let usual = frame([0x08, 1], &[]);

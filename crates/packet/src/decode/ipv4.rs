@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_total_length_of_zero_is_the_record() {
+    fn total_length_of_zero_means_the_length_of_the_record() {
         let mut packet = query();
         packet[2..4].fill(0);
         assert_eq!(read(&packet).unwrap().payload_bytes, 4);

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jumbogram_is_as_long_as_its_record() {
+    fn jumbogram_has_the_length_of_its_record() {
         let jumbo = on(&[17, 0, 0xC2, 4, 0, 1, 0, 0], &datagram());
         let mut packet = ipv6(0, &jumbo);
         packet[4..6].fill(0);

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_frame_of_version_3_is_found_behind_any_cookie() {
+    fn frame_of_version_3_is_found_after_any_cookie() {
         let frame = ethernet(0x0800, &query());
         for cookie in [0, 4, 8] {
             for sublayer in [0, 4] {

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_of_capwap_and_ayiya_are_heeded() {
+    fn length_fields_of_capwap_and_ayiya_are_used() {
         let frame = ethernet(0x0800, &query());
         let outer = Ok((40_000, 5247));
         assert_eq!(read(5247, &on(&[0, 0x10, 2, 0, 0, 0, 0, 0], &frame)), QUERY);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_packet_tap_says_which_link_type_follows() {
+    fn packettap_header_selects_the_link_type() {
         let tap = |length: [u8; 4], link: [u8; 4], kind: [u8; 4], inner: &[u8]| {
             let bytes = on(&[length, kind, link].concat(), &on(&[0; 8], inner));
             ports(plain(LinkType(258), &bytes))

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pseudowire_is_followed_as_a_tunnel_is() {
+    fn pseudowire_is_followed_like_a_tunnel() {
         let wire = stacked(1, &on(&[0; 4], &ethernet(0x0800, &query())));
         assert_eq!(plain(LinkType::ETHERNET, &wire), Err(DropReason::NotIp));
         assert_eq!(ports(inner(LinkType::ETHERNET, &wire)), QUERY);

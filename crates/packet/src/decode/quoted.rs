@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_has_the_key_of_its_flow_and_the_direction_back() {
+    fn icmp_error_has_the_key_of_its_flow_in_reverse_direction() {
         let udp = frames::ipv4(17, &frames::udp(1000, 53, b"ask?"));
         let of_flow = read(LinkType::IPV4, &udp, true);
         assert!(!of_flow.is_error_of_flow);

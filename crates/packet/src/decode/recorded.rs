@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_type_of_a_record_says_what_follows() {
+    fn record_type_selects_the_content() {
         let frame = ethernet(0x0800, &query());
         let padded = on(&[0, 0], &frame);
         for kind in [2, 11, 16, 20] {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_routers_cookie_may_have_several_lengths() {
+    fn juniper_cookie_may_have_several_lengths() {
         let frame = ethernet(0x0800, &query());
         let ppp = on(&[0xFF, 3, 0, 0x21], &query());
         for cookie in [0, 2, 4, 8] {

@@ -84,7 +84,7 @@ mod tests {
     const SNAP: [u8; 8] = [0xAA, 0xAA, 3, 0, 0, 0, 8, 0];
 
     #[test]
-    fn rings_carry_logical_link_control() {
+    fn token_ring_and_fddi_carry_llc() {
         let packet = on(&SNAP, &query());
         let fddi = |control| ports(plain(LinkType::FDDI, &on(&on(&[control], &[2; 12]), &packet)));
         assert_eq!(fddi(0x50), QUERY);

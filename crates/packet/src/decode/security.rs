@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn indices_divide_flows_on_request() {
+    fn security_indices_separate_flows_on_request() {
         let packet = |index: u32| ipv4(50, &[&index.to_be_bytes()[..], &[0, 0, 0, 1], &[7; 40]].concat());
         let asked = DecodeOptions::new().with_esp_spi(true);
         let key = |index| decode(LinkType::RAW, &packet(index), asked).map(|headers| headers.key);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn macsec_without_encryption_is_a_tag() {
+    fn macsec_without_encryption_is_skipped_like_a_tag() {
         let read = |bytes: &[u8]| ports(plain(LinkType::ETHERNET, &ethernet(0x88E5, bytes)));
         let rest = on(&[0x08, 0x00], &query());
         for association in 0..4 {

@@ -62,7 +62,7 @@ mod tests {
     use crate::link::LinkType;
 
     #[test]
-    fn a_service_path_is_a_zone_and_its_length_is_heeded() {
+    fn service_path_forms_a_zone_and_its_length_is_used() {
         let frame = |header: &[u8]| ethernet(0x894F, &on(header, &query()));
         let read = |header: &[u8]| plain(LinkType::ETHERNET, &frame(header));
         let path = |last| [0x0F, 0xC2, 2, 1, 0, 0, last, 255];
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_a_flag_announces_are_optional() {
+    fn flags_select_the_optional_fields() {
         let read = |port, header: &[u8], carried: &[u8]| {
             ports(inner(LinkType::RAW, &ipv4(17, &udp(40_000, port, &on(header, carried)))))
         };

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_and_its_reply_are_one_flow_by_kind_identifier_and_side() {
+    fn echo_request_and_reply_share_a_flow_by_type_and_identifier() {
         let mut keys = std::collections::HashSet::new();
         for (request, reply) in [(8, 0), (13, 14), (15, 16), (17, 18), (42, 43), (10, 9)] {
             for identifier in if request == 10 { &[0][..] } else { &[7, 9] }.iter().copied() {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn other_messages_are_flows_by_type_code_and_sender() {
+    fn other_icmp_messages_have_flows_by_type_code_and_sender() {
         let key = |is_back, kind, code| message(is_back, [kind, code, 0, 0, 0, 7, 0, 1]).key;
         let (there, back) = (key(false, 3, 1), key(true, 3, 1));
         let all = [there, back, key(false, 3, 3), key(false, 11, 0), key(false, 5, 1), key(false, 8, 0)];
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_asks_itself_has_two_directions() {
+    fn echo_of_a_host_to_itself_has_two_directions() {
         let to_itself = |kind| {
             let mut packet = ipv4(ICMP, &[kind, 0, 0, 0, 0, 7, 0, 1]);
             packet.copy_within(12..16, 16);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn icmp_of_version_6_has_kinds_of_its_own() {
+    fn icmpv6_has_types_of_its_own() {
         let six = |kind| plain(LinkType::RAW, &ipv6(ICMPV6, &[kind, 3, 0, 0, 0, 7, 0, 1])).unwrap();
         for (request, reply) in [(128, 129), (160, 161), (144, 145), (146, 147)] {
             assert_eq!((ports(Ok(six(request))), ports(Ok(six(reply)))), (Ok((7, 7)), Ok((7, 7))));

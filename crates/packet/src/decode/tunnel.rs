@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn only_decapsulation_looks_inside() {
+    fn tunnels_are_followed_only_with_decapsulation() {
         let packet = ipv4(IPV4_IN_IP, &query());
         assert_eq!(ports(plain(LinkType::RAW, &packet)), Ok((0, 0)));
         assert_eq!(read(&packet), QUERY);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn vxlan_and_geneve_make_zones_of_their_networks() {
+    fn vxlan_and_geneve_networks_form_zones() {
         let bridged = ethernet(0x8100, &tag(5, 0x0800, &query()));
         let vxlan = |network| over_udp(4789, &on(&[8, 0, 0, 0, 0, 0, network, 0], &bridged));
         assert_eq!(read(&vxlan(1)), QUERY);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn tunnels_in_tunnels_end_at_the_cap() {
+    fn nested_tunnels_are_followed_up_to_the_limit() {
         let nested = |count: usize| (0..count).fold(query(), |packet, _| ipv4(IPV4_IN_IP, &packet));
         assert_eq!(read(&nested(16)), QUERY);
         assert_eq!(read(&nested(17)), Err(DropReason::Depth));

@@ -32,7 +32,7 @@ mod tests {
     use crate::link::LinkType;
 
     #[test]
-    fn up_to_two_ids_are_exact_and_deeper_ones_mixed() {
+    fn up_to_two_vlan_ids_are_kept_and_deeper_ones_hashed() {
         let one = Zone::default().inside_vlan(5);
         assert_eq!(one.value(), 5);
         let two = one.inside_vlan(7);
@@ -44,13 +44,13 @@ mod tests {
     }
 
     #[test]
-    fn a_priority_tag_is_no_vlan() {
+    fn priority_tag_is_not_a_vlan() {
         assert_eq!(Zone::default().inside_vlan(0xE000), Zone::default());
         assert_eq!(Zone::default().inside_vlan(0xE005).value(), 5);
     }
 
     #[test]
-    fn ignored_tags_are_told_and_not_in_the_key() {
+    fn ignored_tags_are_reported_but_not_in_the_key() {
         let options = DecodeOptions::new().with_ignore_vlan(true);
         let one = tag(5, 0x0800, &query());
         let (two, six) = (tag(7, 0x8100, &one), tag(9, 0x86DD, &ipv6(17, &udp(1, 2, b""))));
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_read_to_any_depth_below_the_cap() {
+    fn vlan_tags_are_read_up_to_the_depth_limit() {
         let zone = |bytes: &[u8]| plain(LinkType::ETHERNET, bytes).map(|headers| headers.key.zone());
         let one = tag(5, 0x0800, &query());
         let two = tag(7, 0x8100, &one);

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn atm_may_go_without_a_header() {
+    fn atm_may_lack_a_header() {
         assert_eq!(read(LinkType::ATM_RFC1483, &[0xAA, 0xAA, 3, 0, 0, 0, 8, 0], &query()), QUERY);
         assert_eq!(read(LinkType::ATM_RFC1483, &[], &query()), QUERY);
         assert_eq!(read(LinkType::ATM_RFC1483, &[0xFE, 0xFE, 3], &[0; 9]), Err(DropReason::NotIp));

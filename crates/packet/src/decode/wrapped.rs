@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn per_packet_information_says_what_follows() {
+    fn per_packet_information_selects_the_link_type() {
         let header = |link: u8| on(&[0, 0, 20, 0, link, 0, 0, 0], &[7; 12]);
         assert_eq!(read(LinkType::PPI, &on(&header(105), &wireless())), QUERY);
         assert_eq!(read(LinkType::PPI, &on(&header(1), &ethernet(0x0800, &query()))), QUERY);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn prism_and_avs_headers_have_lengths() {
+    fn prism_and_avs_headers_are_skipped_by_their_length() {
         let prism = |length: [u8; 4]| on(&on(&[0x44, 0, 0, 0], &length), &[0; 136]);
         for link in [LinkType::IEEE802_11_PRISM, LinkType::IEEE802_11_AVS] {
             assert_eq!(read(link, &on(&prism([144, 0, 0, 0]), &wireless())), QUERY);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_of_packet_filters_hold_the_packet_itself() {
+    fn pflog_header_is_followed_by_the_packet() {
         let pflog = on(&[61, 2, 1, 0], &[0; 60]);
         assert_eq!(read(LinkType::PFLOG, &on(&pflog, &query())), QUERY);
         assert_eq!(read(LinkType::PFLOG, &on(&[3], &query())), Err(DropReason::MalformedLink));

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fill_has_the_tail_of_a_poisson_distribution() {
+    fn list_lengths_after_a_fill_follow_a_poisson_distribution() {
         for (flows, expected) in [(1_000_000, 0.5474), (1_048_576, 0.7901)] {
             let (mean, deviation) = filled_once(flows, 100_000);
             assert!(
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_fill_agrees_and_no_turnover_makes_up_for_it() {
+    fn verdict_depends_on_the_fill_and_not_on_turnover() {
         let word = |ours, lost| verdict(&Value::new("x", "%", ours).paper(1.0884), lost, 2.97).word();
         assert_eq!(
             [word(1.09, 0), word(1.0, 0), word(0.79, 0), word(2.97, 0), word(1.09, 1)]

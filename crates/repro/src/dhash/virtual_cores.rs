@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pipelines_set_the_pace_until_the_input_does() {
+    fn pipelines_limit_the_rate_until_the_input_does() {
         assert!((mpps(0.0, 2.0) - 1e3 / OTHER_WORK_NS).abs() < 1e-9);
         assert!((mpps(100.0, 7.0) / mpps(100.0, 4.0) - 2.0).abs() < 1e-9);
         assert!((mpps(0.0, 100.0) - 1e3 / INPUT_NS).abs() < 1e-9);

@@ -127,14 +127,14 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_does_a_packet_in_its_work_and_its_commands() {
+    fn time_of_one_thread_is_its_work_plus_its_memory_commands() {
         let rate = packets_per_second(1, &entry_reads(4000), OTHER_PS, 1);
         let alone = 1e12 / (OTHER_PS + alone_ps(&entry_reads(1)[0])) as f64;
         assert!((rate / alone - 1.0).abs() < 0.02, "{rate} {alone}");
     }
 
     #[test]
-    fn many_threads_do_what_the_channel_gives_and_no_more() {
+    fn memory_channel_limits_the_rate_of_many_threads() {
         let limit = 1e12 / (8 * LONG_WORD_PS) as f64;
         let rate = packets_per_second(200, &entry_reads(40_000), OTHER_PS, 1);
         assert!(rate <= limit && rate > 0.95 * limit, "{rate} {limit}");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_occupy_the_channel_without_a_wait() {
+    fn writes_occupy_the_channel_but_do_not_block_the_thread() {
         let writes = vec![vec![Command::ReadSram(8), Command::WriteSram(8)]; 20_000];
         assert_eq!(alone_ps(&writes[0]), alone_ps(&entry_reads(1)[0]));
         let limit = 1e12 / (16 * LONG_WORD_PS) as f64;
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn three_channels_of_dram_share_what_comes() {
+    fn three_dram_channels_share_the_load() {
         let bursts = vec![vec![Command::ReadDram(2)]; 60_000];
         let one = 1e12 / (2 * SIXTEEN_BYTES_PS) as f64;
         let rate = packets_per_second(600, &bursts, OTHER_PS, 1);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_repeats_and_the_empty_one_ends() {
+    fn run_is_deterministic_and_an_empty_one_ends() {
         let packets = entry_reads(1000);
         let runs = [1, 1, 2].map(|seed| packets_per_second(16, &packets, OTHER_PS, seed));
         assert!(runs[0].to_bits() == runs[1].to_bits() && runs[0].to_bits() != runs[2].to_bits());

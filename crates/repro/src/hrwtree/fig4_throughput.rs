@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_papers_own_speeds_would_agree() {
+    fn figures_of_the_paper_agree_with_themselves() {
         assert_eq!(verdict(PAPER.map(|row| row.2 / 1.25), 1.592).word(), "agrees");
         let ours = verdict([0.9, 1.0, 0.88, 0.9, 1.37], 1.01);
         assert_eq!(ours.word(), "differs");

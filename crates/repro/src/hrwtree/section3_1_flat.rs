@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_agree_only_if_nothing_but_noise_is_left() {
+    fn shares_agree_only_up_to_sampling_noise() {
         let shares = |off: u64| Shares {
             counts: (0..64)
                 .map(|thread| 10_000 + (thread * 37 % 64) * 5 - 157 + off * (thread % 2))

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_random_draws_show_sampling_noise_and_no_more() {
+    fn many_random_draws_show_only_sampling_noise() {
         let drawn = |seed: u64| {
             let (mut counts, mut state) = (vec![0; 64], seed);
             for _ in 0..64_000 {

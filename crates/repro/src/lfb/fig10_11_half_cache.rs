@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn losses_as_in_the_slides_would_agree() {
+    fn losses_of_the_slides_agree_with_themselves() {
         let word = |losses: [f64; 8]| verdict(&losses).word();
         assert_eq!(word([12.0, 10.0, 7.0, 7.0, 5.0, 6.0, 4.0, 4.0]), "agrees");
         assert_eq!(

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_form_of_bundles_has_to_be_ahead_on_all_three() {
+    fn one_bundle_variant_must_be_fastest_on_all_three_captures() {
         let all = || vec!["Dominant", "Many", "Balanced"];
         assert_eq!(verdict(&[all(), vec!["Many"]], [26.0, 12.0]).word(), "agrees");
         let mixed = verdict(&[vec!["Dominant", "Balanced"], vec!["Many"]], [26.0, 12.0]);

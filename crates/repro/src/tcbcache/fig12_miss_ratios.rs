@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_papers_own_ratios_agree_and_a_real_day_without_gain_does_not() {
+    fn ratios_of_the_paper_agree_and_a_real_day_without_gain_does_not() {
         let papers = || TRACES.map(|(name, _, paper, _)| StepGains::new(name, &paper, paper));
         assert_eq!(verdict(&papers()).word(), "agrees", "{}", verdict(&papers()).text());
         assert!(verdict(&papers()).text().contains("migration 7 to 14 % here and 7 to 14 % in the paper"));

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rivals_that_are_alike_and_behind_would_agree() {
+    fn similar_and_slower_rivals_agree_with_the_paper() {
         let found = |trace, rivals| RelativeMisses { trace, rivals, both_banks: 0.9 };
         assert_eq!(
             verdict(&[found("one", [1.1, 1.12, 1.13]), found("two", [1.3, 1.32, 1.29])]).word(),

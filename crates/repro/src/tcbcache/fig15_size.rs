@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_as_in_the_paper_would_agree() {
+    fn sizes_of_the_paper_agree_with_themselves() {
         assert_eq!(verdict(&[("one", 1.4, 0.98), ("two", 1.3, 1.0)]).word(), "agrees");
         assert_eq!(verdict(&[("one", 1.4, 0.98), ("two", 1.3, 0.84)]).word(), "differs");
         assert_eq!(verdict(&[("one", 1.02, 0.98)]).word(), "differs", "16 KB are no worse");

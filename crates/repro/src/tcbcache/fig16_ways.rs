@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_trace_that_needs_eight_ways_is_enough_to_differ() {
+    fn one_trace_that_needs_eight_ways_refutes_the_claim() {
         assert_eq!(verdict(&[("one", 1.006, 1.02), ("two", 0.99, 1.07)]).word(), "agrees");
         let differs = verdict(&[("one", 1.006, 1.02), ("NASA day", 1.083, 1.34)]);
         assert_eq!(differs.word(), "differs");

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_papers_formula_charges_misses_alone() {
+    fn formula_of_the_paper_charges_only_misses() {
         let one = saved(misses_only(1));
         for (ours, by_hand) in one.into_iter().zip([14.0 / 79.2, 12.0 / 76.2, 10.0 / 72.2, 12.5 / 85.7]) {
             assert!((ours - by_hand * 100.0).abs() < 1e-9, "{ours} and {by_hand}");

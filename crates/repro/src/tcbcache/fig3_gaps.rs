@@ -123,7 +123,7 @@ mod tests {
     use flowloom::tcb_cache::model::Request;
 
     #[test]
-    fn requests_of_one_second_of_a_log_have_no_gap_in_it() {
+    fn requests_in_the_same_second_of_a_log_have_no_gap() {
         let request = |offset_ms| Request { offset_ms, reply_bytes: 1000 };
         let session =
             Session { requests: [0, 100, 999, 1100, 3099].map(request).to_vec(), ..Session::default() };
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_alone_does_not_agree_with_what_it_is_made_from() {
+    fn model_alone_does_not_agree_with_its_own_input() {
         let context = Context::new(Scale::Smoke, 1, &|| true);
         let outcome = run(&context).unwrap();
         assert!(matches!(outcome.verdict, Agreement::CannotRun { .. }), "{:?}", outcome.verdict);

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn misses_in_the_papers_order_would_agree() {
+    fn misses_in_the_order_of_the_paper_agree() {
         let displaced = |pdisp: f64| {
             move |name: &str| match name {
                 "Mod" | "XOR" => 1.0,

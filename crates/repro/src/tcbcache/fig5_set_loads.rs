@@ -182,7 +182,7 @@ mod tests {
     use crate::experiment::Scale;
 
     #[test]
-    fn one_bad_draw_of_the_functions_does_not_decide() {
+    fn one_bad_draw_of_the_hash_functions_does_not_decide_the_verdict() {
         // Functions drawn from 5 itself lack rank over the bits that vary, and two of them are then
         // five times less even than one.
         let context = Context::new(Scale::Smoke, 5, &|| true);

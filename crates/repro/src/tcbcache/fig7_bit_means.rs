@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_that_were_put_in_do_not_agree_with_themselves() {
+    fn generated_bits_do_not_count_as_agreement() {
         assert_eq!(verdict(0.6, 0.55).word(), "cannot run");
         assert_eq!(verdict(1.0, 0.55).word(), "differs");
     }

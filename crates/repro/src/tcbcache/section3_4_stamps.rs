@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sixteen_bits_that_cost_many_times_the_misses_would_agree() {
+    fn many_more_misses_with_sixteen_bits_agree_with_the_paper() {
         let found = |sixteen| [StampMisses { trace: "one", sixteen, auxiliary: 3.0 }];
         assert_eq!(verdict(&found(1.5)).word(), "differs");
         assert!(

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_function_that_looks_at_bits_that_do_not_vary_tells_fewer_sets_apart() {
+    fn function_of_constant_bits_reaches_fewer_sets() {
         let rows = [0x0001_0000, 0x0002_0000, 0x0003_0080];
         assert_eq!(rank_over(&rows, 0x00FF_00FF), 3);
         assert_eq!(rank_over(&rows, VARYING), 2, "the third is the sum of the others but for a port bit");

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_list_is_indexed_and_the_short_one_beside_it_is_asked() {
+    fn long_lists_are_indexed_and_short_ones_scanned() {
         let mut conditions = Conditions::default();
         let hosts = Ranges::new((0..5000_u128).map(|host| (2 * host, 2 * host)));
         conditions.ask_address(false, false, &hosts);

@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_router_has_changed_the_time_to_live_and_its_sum() {
+    fn match_on_contents_sees_the_decremented_time_to_live() {
         let forwarded = |captured, expression| {
             let bytes = NetworkBytes { captured, length: 28, transport: 20, is_forwarded: true };
             Contents::of_words(expression).and_then(|contents| contents.holds(bytes))

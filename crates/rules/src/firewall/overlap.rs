@@ -120,7 +120,7 @@ mod tests {
     use flowloom_classifier::random::Random;
 
     #[test]
-    fn no_entry_that_meets_is_left_out() {
+    fn overlap_search_finds_every_overlapping_entry() {
         let names = Names::default();
         let mut random = Random::new(5);
         let mut draw = |end: u64| u128::from(random.below(end));

@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_agree_with_a_list_of_truths() {
+    fn range_sets_agree_with_a_truth_table() {
         let mut random = flowloom_classifier::random::Random::new(7);
         for _ in 0..500 {
             let mut draw = || {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_all_numbers_are_numbers_too() {
+    fn range_sets_include_the_smallest_and_largest_number() {
         let all = Ranges::up_to(u128::MAX);
         assert_eq!(all.prefixes(128), [(0, 0)]);
         assert!(all.complement(u128::MAX).is_empty());

@@ -446,7 +446,7 @@ mod tests {
     use flowloom_flow_key::FiveTuple;
 
     #[test]
-    fn a_condition_on_a_header_that_is_not_there_never_holds() {
+    fn condition_on_an_absent_header_never_holds() {
         let syn = TestKind::TcpFlags { mask: 0x17, value: 2 };
         let tcp = Packet::new(FiveTuple::v4([1; 4], [2; 4], 5, 6, 6));
         let udp = Packet::new(FiveTuple::v4([1; 4], [2; 4], 5, 6, 17));

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_found_exactly_where_trying_all_of_them_finds_one() {
+    fn witness_is_found_if_and_only_if_exhaustive_search_finds_one() {
         let mut random = Random::new(9);
         let (mut found, mut none) = (0, 0);
         for round in 0..600 {

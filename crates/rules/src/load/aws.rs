@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_permit_and_deny_the_rest() {
+    fn security_groups_deny_unmatched_packets() {
         let policy = load(GROUPS, &Options::default()).unwrap();
         assert_eq!(
             (line(&policy, &tcp([10, 0, 0, 1], 81)), line(&policy, &tcp([11, 0, 0, 1], 81))),
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_go_by_their_numbers() {
+    fn access_list_entries_apply_by_number() {
         let policy = load(LISTS, &Options::default()).unwrap();
         let lines = [([203, 0, 113, 1], 22), ([8, 8, 8, 8], 22), ([8, 8, 8, 8], 23)]
             .map(|(s, p)| line(&policy, &tcp(s, p)));

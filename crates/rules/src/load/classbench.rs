@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn all_dialects_are_read() {
+    fn all_dialects_of_classbench_are_read() {
         let lines = [
             "@10.1.2.3/8\t0.0.0.0/0\t0 : 65535\t80 : 80\t0x06/0xFF\t0x0000/0x0200\t",
             "@10.1.2.3/8\t0.0.0.0/0\t0 : 65535\t80 : 80\t0x06/0xFF\t",
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_shows_where_and_what() {
+    fn error_shows_line_and_text() {
         let error =
             parse("# head\n@10.0.0.0/8 1.2.3.4/32 9 : 5 80 : 80 6/255", LoadLimits::default()).unwrap_err();
         assert_eq!(
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_errors() {
+    fn exceeded_limits_are_errors() {
         let line = "@10.0.0.0/8 1.2.3.4/32 0 : 5 80 : 80 6/255\n";
         let text = line.repeat(3);
         let limits = LoadLimits { rules_max: 2, ..LoadLimits::default() };

@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_are_told_apart() {
+    fn rule_formats_are_recognised_by_content() {
         assert_eq!(
             (RuleFormat::detect("a.toml", ""), RuleFormat::detect("a", "# x\n[[rule]]")),
             (RuleFormat::Toml, RuleFormat::Toml)
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn other_syntaxes_are_named() {
+    fn unsupported_formats_are_named() {
         for (text, part) in [
             ("sudo /sbin/iptables -A INPUT -j DROP\n", "a script of iptables commands"),
             ("# x\niptables -F\n", "a script of iptables commands"),

@@ -371,7 +371,7 @@ mod tests {
     use flowloom_flow_key::FiveTuple;
 
     #[test]
-    fn sets_are_compared_with_the_side_that_is_asked() {
+    fn ipsets_match_the_requested_address_or_port() {
         let text = "create net hash:net family inet\nadd net 10.0.0.0/8\nadd net 10.1.0.0/16 nomatch\n\
                     create service hash:ip,port family inet\nadd service 192.0.2.1,tcp:443\nadd service 192.0.2.1,udp:53\n\
                     create both list:set size 8\nadd both net\n";
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_network_decides_and_ports_alone_are_of_tcp_and_udp() {
+    fn longest_prefix_of_an_ipset_decides_and_ports_mean_tcp_and_udp() {
         let text = "create n hash:net\nadd n 10.0.0.0/8 comment \"a b\"\nadd n 10.1.0.0/16 nomatch\nadd n 10.1.2.0/24\n\
                     add n 10.2.0.0/16 nomatch\nadd n 10.2.0.0/16\nadd n 10.3.0.0/16\nadd n 10.3.0.0/16 nomatch\n\
                     create p bitmap:port range 0-65535\nadd p 80-90\ncreate m hash:ip family inet netmask 24\n\
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn every_wrong_line_is_reported() {
+    fn every_invalid_line_is_reported() {
         let text = "create a hash:net\nadd a 10.0.0.0/40\nadd b 1.2.3.4\nflush a\ncreate c hash:what\n";
         let errors = parse(text, LoadLimits::default()).unwrap_err();
         let places: Vec<(usize, usize)> = errors.errors.iter().map(|e| (e.line, e.column)).collect();

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn further_columns_are_passed_over_and_errors_have_their_place() {
+    fn further_columns_are_skipped_and_errors_have_their_line() {
         let keys = parse("1 2 3 4 5\n\n1\t2\t3\t4\t6\t0\t77\t\n", LoadLimits::default()).unwrap();
         assert_eq!(keys, [KeyV4::new(1, 2, (3, 4), 5), KeyV4::new(1, 2, (3, 4), 6)]);
         for (line, column) in [("1 2 3 4", 8), ("4294967296 2 3 4 5", 1), ("1 2 3 4 x", 9), ("1 2,3", 4)] {

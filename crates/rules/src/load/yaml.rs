@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_know_their_lines() {
+    fn yaml_nodes_keep_their_line_numbers() {
         let text = "# a\na:\n- 1\n- {b: 'null', c: null}\n---\nd: &x [e, f]\ng: *x\n";
         let all = parse(text).unwrap();
         assert_eq!(all.len(), 2);

@@ -201,12 +201,12 @@ fn agree(pairs: u32) {
 }
 
 #[test]
-fn some_policies_agree_with_all_packets() {
+fn policy_operations_agree_with_exhaustive_evaluation() {
     agree(40);
 }
 
 #[test]
 #[ignore = "takes minutes"]
-fn ten_thousand_pairs_of_policies_agree_with_all_packets() {
+fn ten_thousand_policy_pairs_agree_with_exhaustive_evaluation() {
     agree(10_000);
 }

@@ -256,7 +256,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn a_minimised_policy_decides_as_before_and_what_is_dead_never_decides(
+    fn minimised_policy_decides_as_before_and_removed_rules_never_decide(
         chains in chains(),
         packets in proptest::collection::vec(packets().prop_map(known), 80),
     ) {
@@ -280,7 +280,7 @@ proptest! {
     }
 
     #[test]
-    fn policies_differ_where_a_packet_shows_it_and_only_there(
+    fn policies_differ_if_and_only_if_a_packet_shows_it(
         one in chains(),
         other in chains(),
         is_same in any::<bool>(),

@@ -74,7 +74,7 @@ fn nested_ranges_are_not_searched_linearly() {
 
 #[test]
 #[expect(clippy::cast_possible_truncation, reason = "parts of a spread number, and IPv4 addresses")]
-fn ten_thousand_rules_are_minimised_with_none_left_undecided() {
+fn ten_thousand_rules_are_minimised_without_undecided_rules() {
     let generated = rules(Profile::Firewall, 10_000, 7, false).expect("a set that is right");
     let action = |index: usize| if index.is_multiple_of(3) { Action::Deny } else { Action::Accept };
     let decide = |(index, rule): (usize, &Rule)| Rule { action: Some(action(index)), ..*rule };

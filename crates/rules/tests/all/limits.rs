@@ -42,7 +42,7 @@ const FORMS: [(&str, Read, &str, bool); 4] = [
 ];
 
 #[test]
-fn a_text_may_be_as_long_as_its_limits_say() {
+fn rules_up_to_the_limits_are_loaded() {
     for (form, read, text, counts) in FORMS {
         let limits = |bytes_max, rules_max| LoadLimits { rules_max, bytes_max };
         assert_eq!(read(text, limits(text.len(), 3)).unwrap(), 3, "{form}");

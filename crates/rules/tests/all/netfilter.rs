@@ -62,7 +62,7 @@ fn is_open(policy: &Policy, packet: &Packet<'_>) -> bool {
 }
 
 #[test]
-fn a_declared_chain_hides_the_target_of_its_name() {
+fn declared_chain_shadows_a_builtin_target() {
     for name in ["ECHO", "LOG", "MARK", "REJECT", "TARPIT", "NFQUEUE"] {
         let policy = iptables(&format!(
             ":{name} - [0:0]\n-A INPUT -p udp -j {name}\n-A INPUT -p tcp -j {name}\n-A {name} -p tcp -j ACCEPT"
@@ -74,7 +74,7 @@ fn a_declared_chain_hides_the_target_of_its_name() {
 }
 
 #[test]
-fn a_catch_all_of_a_map_has_the_values_without_an_element() {
+fn catch_all_of_a_map_applies_to_values_without_an_element() {
     for (map, port_22, port_23, udp) in [
         ("tcp dport vmap { 22 : continue, * : drop }", true, false, true),
         ("tcp dport vmap { 20-22 : jump b, * : drop }", true, false, true),
@@ -96,7 +96,7 @@ fn a_catch_all_of_a_map_has_the_values_without_an_element() {
 }
 
 #[test]
-fn order_is_that_of_numbers_or_unknown() {
+fn base_chains_run_by_priority_and_equal_priorities_are_undecided() {
     let mut low = packet("10.1.0.4:9", "192.0.2.1:22", TCP);
     (low.ttl, low.dscp, low.ecn, low.length) = (Some(10), Some(10), Some(1), Some(60));
     let mut echo = to_port(0, 1);
@@ -143,7 +143,7 @@ fn order_is_that_of_numbers_or_unknown() {
 }
 
 #[test]
-fn commands_leave_the_ruleset_that_they_leave_in_the_kernel() {
+fn commands_have_the_same_effect_as_in_the_kernel() {
     let base =
         "add table inet f\nadd chain inet f c { type filter hook forward priority 0; policy accept; }\n";
     let set = "table inet f {\n set s { type inet_service\n elements = { 22, 80 } }\n chain c {\n\
@@ -218,7 +218,7 @@ fn commands_leave_the_ruleset_that_they_leave_in_the_kernel() {
 }
 
 #[test]
-fn protocols_are_those_of_their_headers() {
+fn protocol_conditions_match_the_headers() {
     let [v4, v6] = [to_port(22, TCP), packet("[2001:db8::1]:9", "[2001:db8::2]:22", TCP)];
     let mut behind_options = v6;
     behind_options.next_header = Some(0);
@@ -343,7 +343,7 @@ fn writes_of_an_earlier_base_chain_are_seen_or_unknown() {
 }
 
 #[test]
-fn numbers_in_headers_are_decided() {
+fn numeric_header_fields_are_matched() {
     let mut packet = to_port(22, TCP);
     (packet.ttl, packet.dscp, packet.ecn, packet.length) = (Some(64), Some(46), Some(2), Some(60));
     for (rule, holds) in [
@@ -364,7 +364,7 @@ fn numbers_in_headers_are_decided() {
 }
 
 #[test]
-fn fragments_are_read_as_each_back_end_reads_them() {
+fn fragments_are_matched_as_by_each_kernel_back_end() {
     // A fragment whose payload looks like ports 9 and 22.
     let mut later = to_port(22, TCP).with_fragment(Fragment::Later);
     later.tcp_flags = Some(2);
@@ -517,7 +517,7 @@ fn bytes_of_the_transport_header_stay_when_a_rule_writes_another() {
 }
 
 #[test]
-fn a_test_of_a_mark_is_open_until_a_rule_writes_it() {
+fn mark_condition_is_undecided_until_a_rule_sets_the_mark() {
     let policy = nft("drop", "tcp dport 22 meta mark set 1\n meta mark 1 accept");
     let truths = |port| policy.outcomes(&to_port(port, TCP)).deciders[0].truth;
     assert_eq!((truths(22), truths(23)), (Truth::Yes, Truth::Maybe));
@@ -546,7 +546,7 @@ fn marks_that_many_rules_write_for_different_protocols_are_known() {
 }
 
 #[test]
-fn rule_that_becomes_several_lines_decides_alike() {
+fn rule_split_into_several_lines_decides_alike() {
     let same = |one: &Policy, other: &Policy, text: &str| {
         let compared = one.compare(other, CompareDefaults::default(), 1 << 22, 4);
         assert_eq!(compared.are_equivalent(), Some(true), "{text}");
@@ -605,7 +605,7 @@ fn rule_that_becomes_several_lines_decides_alike() {
 }
 
 #[test]
-fn type_255_is_any_type_in_iptables_only() {
+fn icmp_type_255_means_any_type_only_in_iptables() {
     let mut echo = to_port(0, 1);
     echo.icmp = Some((8, 0));
     let saved = iptables("-A INPUT -p icmp -m icmp --icmp-type 255 -j ACCEPT");
@@ -647,7 +647,7 @@ fn a_write_of_one_family_leaves_the_other_alone() {
 }
 
 #[test]
-fn a_comparison_behind_the_arguments_of_a_statement_counts() {
+fn comparison_after_the_arguments_of_a_statement_is_applied() {
     for statement in [
         "add @seen { ip saddr }",
         "update @seen { ip saddr . tcp dport }",
@@ -672,7 +672,7 @@ fn a_comparison_behind_the_arguments_of_a_statement_counts() {
 }
 
 #[test]
-fn alternatives_that_exclude_packets_are_written_one_by_one() {
+fn negated_alternatives_are_written_as_separate_rules() {
     let lines = "-A INPUT -j MARK --set-mark 0\n-A INPUT -i in+ -p tcp -j MARK --set-mark 1\n\
                  -A INPUT -m dscp --dscp 0 -m mark --mark 0 -j MARK --set-mark 1\n\
                  -A INPUT -p tcp -m tcp --sport 5000 -j MARK --set-xmark 0x6/0x7\n\
@@ -686,7 +686,7 @@ fn alternatives_that_exclude_packets_are_written_one_by_one() {
 
 /// nft reads `tcp flags` behind `ip6 nexthdr 17` as a contradiction.
 #[test]
-fn a_next_header_is_written_behind_the_transport_header() {
+fn next_header_condition_is_written_after_the_transport_header() {
     let policy =
         nft("accept", "meta l4proto 6 tcp flags & 0x12 != 0x2 ip6 nexthdr { 17, 43 } th dport 80 drop");
     let script = write::nft::write(&policy).expect("nft expresses it");

@@ -54,7 +54,7 @@ fn all_sets_are_read_and_classified() {
 }
 
 #[test]
-fn the_papers_trees_answer_and_keep_their_worst_case() {
+fn trees_of_the_papers_answer_within_their_worst_case() {
     let Some(folder) = folder() else { return };
     let mut built = 0;
     for (name, rules) in sets(&folder).into_iter().filter(|(_, rules)| rules.len() < 2000) {
@@ -79,7 +79,7 @@ fn the_papers_trees_answer_and_keep_their_worst_case() {
 }
 
 #[test]
-fn traces_are_read_whole() {
+fn header_traces_are_read_completely() {
     let Some(folder) = folder() else { return };
     let mut read = 0;
     for entry in std::fs::read_dir(&folder).unwrap() {

@@ -27,7 +27,7 @@ fn udp(port: u16) -> Packet<'static> {
 }
 
 #[test]
-fn rules_before_tracking_tell_which_packets_are_not_tracked() {
+fn raw_table_rules_select_untracked_packets() {
     use Truth::{Maybe, No, Yes};
     for (raw, [at_53, at_54]) in [
         ("-A PREROUTING -p udp --dport 53 -j NOTRACK", [Yes, No]),
@@ -64,7 +64,7 @@ fn rules_before_tracking_tell_which_packets_are_not_tracked() {
 }
 
 #[test]
-fn a_table_tells_the_interface_that_states_depend_on() {
+fn connection_states_may_depend_on_the_interface() {
     let policy = read(&with_raw("-A PREROUTING -i lo -j NOTRACK"), "INPUT");
     let open = policy.undecidable(KNOWN);
     assert_eq!(open.len(), 1);

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_goes_or_comes_moves_a_few_flows_of_others() {
+    fn joining_or_leaving_member_moves_few_flows_of_others() {
         let four = members(&[(10, 1), (20, 1), (30, 1), (40, 1)]);
         let (mut three, mut five) = (four.clone(), four.clone());
         three.drain(MemberId(20));

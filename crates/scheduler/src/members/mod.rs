@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_four_that_goes_or_drains_moves_its_own_flows_only() {
+    fn leaving_or_draining_member_moves_only_its_own_flows() {
         let four = members(&[(10, 1), (20, 1), (30, 1), (40, 1)]);
         let (mut gone, mut drained) = (four.clone(), four.clone());
         assert_eq!(gone.remove(MemberId(20)).map(|member| member.weight), Some(1));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fifth_member_takes_a_fifth_and_moves_nothing_else() {
+    fn fifth_member_takes_a_fifth_of_the_flows_and_moves_no_others() {
         let four = members(&[(10, 7), (20, 7), (30, 7), (40, 7)]);
         let five = members(&[(25, 7), (40, 7), (10, 7), (20, 7), (30, 7)]);
         let (mut moved, mut all) = (0_u32, 0_u32);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn without_members_there_is_no_choice() {
+    fn empty_member_list_gives_no_choice() {
         let mut none = Members::default();
         assert_eq!((none.pick(1), none.pick_bounded(1, 125, |_| 0)), (None, None));
         assert!(!none.drain(MemberId(1)) && none.remove(MemberId(1)).is_none());

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_printed_form_decides_for_workers_that_exist() {
+    fn printed_form_chooses_existing_workers() {
         // The last thread of the last core has no counterpart below it.
         for (shape, workers) in [("8x2x4,-0", 63), ("2x1x2,-3", 3)] {
             let mut printed = policy(shape, AdaptiveForm::Printed, Threshold::PAPER);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_printed_form_sends_an_item_where_the_print_does() {
+    fn printed_form_makes_the_decisions_of_the_paper() {
         let mut state = 5;
         for (shape, text) in [([4, 2, 2], "4x2x2"), ([2, 3, 2], "2x3x2")] {
             let tree = HrwTree::new(&text.parse().unwrap());
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn the_length_of_the_item_itself_counts_at_each_level() {
+    fn item_length_is_added_at_each_level() {
         // The thread that the hash chooses has 1050 bytes and the other one 1000. An item of 50
         // bytes exceeds a tenth of these by nothing, one of 51 bytes does.
         for shape in ["2x1x1", "1x2x1", "1x1x2"] {
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quarter_of_a_mean_item_never_overrules_but_in_the_printed_form() {
+    fn small_load_difference_overrides_the_hash_only_in_the_printed_form() {
         let hashed = policy_of("2x1x1", 9, &LoadView::idle());
         let mut waiting = [0, 0];
         waiting[hashed] = 100;
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_as_long_as_the_bytes_below_it() {
+    fn node_queue_length_is_the_sum_of_bytes_below_it() {
         let topology: Topology = "2x2x2,-0,5=200".parse().unwrap();
         let mut load = TreeLoad::new(&topology, Lengths::Bytes);
         let bytes = [100, 200, 300, 400, 500, 600, 700];
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn without_counters_of_bytes_the_printed_form_takes_nothing_for_completed() {
+    fn printed_form_without_byte_counters_counts_nothing_as_completed() {
         let topology: Topology = "2x1x1".parse().unwrap();
         for digest in (0..16).map(|flow: u32| flow.wrapping_mul(0x9E37_79B9)) {
             let items = [WorkItem { digest, bytes: 1 }; 3];
@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_flow_the_safe_form_keeps_what_is_in_flight_and_the_others_spread_it() {
+    fn only_the_safe_form_keeps_a_flow_in_flight_on_its_worker() {
         let items = [WorkItem { digest: 9, bytes: 1000 }; 64];
         let workers_used = |form| {
             let mut decisions = [Decision::Drop; 64];

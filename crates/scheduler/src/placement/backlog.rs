@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_item_is_done_with_when_its_queue_is_empty() {
+    fn dropped_item_is_forgotten_when_its_queue_is_empty() {
         let mut backlog = two();
         let view = |sent: &[u64], completed: &[u64], backlog: &mut Backlog| {
             backlog.refresh(&LoadView { sent, completed, ..LoadView::idle() });
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_is_found_where_items_differ() {
+    fn least_squares_line_is_found_if_item_sizes_differ() {
         let mut backlog = two();
         let mut state = 7;
         let (mut sent, mut bytes, mut busy) = ([0_u64; 2], [0_u64; 2], [0_u64; 2]);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_would_fall_is_drawn_without_its_falling_part() {
+    fn negative_slopes_and_intercepts_are_clamped() {
         let any = |items: u64, word: u64| items * (64 + word % 1400);
         assert_eq!(learnt(|items, bytes| 512 * items + 2 * bytes, any), (512, 2512));
         // More bytes take less time, so the whole cost belongs to the items.
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_is_found_and_equal_ones_alternate() {
+    fn least_loaded_worker_is_found_and_ties_alternate() {
         let mut state = 1;
         for count in [1, 2, 3, 4, 5, 16, 63, 1024] {
             let mut ties = vec![0_u32; count];

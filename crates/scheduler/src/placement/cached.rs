@@ -80,7 +80,7 @@ mod tests {
     use flowloom_flow_key::hash::fold::split_mix;
 
     #[test]
-    fn it_keeps_the_laws() {
+    fn cached_policy_passes_the_law_suite() {
         let workers = WorkerCount::new(63).unwrap();
         laws::check(&mut Cached::new(HrwFlat::new(workers), 8).unwrap(), workers, 1);
         let tree = HrwTree::new(&"8x2x4,-0".parse().unwrap());
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn it_decides_as_the_policy_behind_it() {
+    fn cached_policy_decides_as_the_wrapped_policy() {
         let plain = HrwTree::new(&"8x2x4".parse().unwrap());
         let mut cached = Cached::new(plain.clone(), 4).unwrap();
         let mut state = 2;

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_flow_goes_to_the_least_loaded_and_an_old_one_home() {
+    fn new_flow_goes_to_the_least_loaded_worker_and_a_known_one_to_its_own() {
         let mut policy = Fixed::new(&"2".parse().unwrap(), 8).unwrap();
         let place = |policy: &mut Fixed, digest: u32, sent: [u64; 2]| {
             let mut decision = [Decision::Drop];

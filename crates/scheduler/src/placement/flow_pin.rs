@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_in_flight_stays_and_an_idle_one_leaves_a_long_queue() {
+    fn flow_in_flight_stays_and_an_idle_one_leaves_a_long_queue() {
         let mut policy = FlowPin::new(&"2".parse().unwrap(), 8).unwrap();
         let flow = 3 << 24;
         let home = place(&mut policy, flow, &[0, 0], &[0, 0]);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_of_a_busy_thread_are_left_alone() {
+    fn threads_with_busy_siblings_are_avoided() {
         let mut policy = FlowPin::new(&"2x2".parse().unwrap(), 12).unwrap();
         // Thread 0 has an elephant's queue; its sibling is empty, but shares the pipeline.
         for digest in 0..20_u32 {

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn it_idles_34_of_64_threads() {
+    fn hrw3_2009_leaves_34_of_64_threads_idle() {
         let counts = flows_of_threads(&HrwTree2009::new(&"8x2x4".parse().unwrap()));
         assert_eq!(counts.iter().filter(|&&count| count == 0).count(), 34);
         // Core 0 uses only one thread: number 0 of pipeline 0 has all of its flows.

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worker_with_the_highest_weight_of_31_bits_has_the_flow() {
+    fn worker_with_the_highest_31_bit_weight_gets_the_flow() {
         for workers in [2, 7, 64] {
             let policy = HrwFlat::new(WorkerCount::new(workers).unwrap());
             for digest in (0..2000_u32).map(|flow| flow.wrapping_mul(0x9E37_79B9)) {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_further_worker_takes_flows_but_moves_none_between_the_others() {
+    fn additional_worker_moves_no_flow_between_the_others() {
         let (four, five) =
             (HrwFlat::new(WorkerCount::new(4).unwrap()), HrwFlat::new(WorkerCount::new(5).unwrap()));
         let mut moved = 0_u32;

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn every_thread_gets_its_share_within_the_noise_of_drawing() {
+    fn every_thread_gets_its_share_within_sampling_noise() {
         let keys = 400_000;
         let counts = shares(&"8x2x4".parse().unwrap(), keys);
         let mean = f64::from(keys) / 64.0;
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_leaves_gives_its_flows_away_and_moves_few_others() {
+    fn removed_worker_loses_its_flows_and_moves_few_others() {
         let (all, less): (Topology, Topology) = ("2x4".parse().unwrap(), "2x4,-7".parse().unwrap());
         let (all, less) = (HrwTree::new(&all), HrwTree::new(&less));
         let mut state = 1;

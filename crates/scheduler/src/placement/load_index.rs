@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn words_match_the_counters() {
+    fn load_words_match_the_counters() {
         let mut state = 1;
         for shape in SHAPES {
             let mut index = index(shape);
@@ -591,7 +591,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_packet_counts_a_hundred_parts_whatever_it_costs() {
+    fn mean_packet_counts_a_hundred_units_at_any_cost() {
         let mut index = index("2");
         for (item, byte) in [(0, 1), (1, 0), (256, 1), (1 << 39, 0), (0, 1 << 39), (77, 1 << 31)] {
             index.cost = Cost::drawn(item, byte);
@@ -609,7 +609,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_word_is_found_and_equal_ones_alternate() {
+    fn least_load_word_is_found_and_ties_alternate() {
         let mut state = 3;
         for count in [1_usize, 3, 8, 16, 63, 1024] {
             let mut chosen = vec![0_u32; count];
@@ -630,7 +630,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_full_stays_full() {
+    fn load_word_saturates() {
         let mut word = 5;
         add(&mut word, 7);
         assert_eq!(word, (7 << PLACE_BITS) | 5);
@@ -667,7 +667,7 @@ mod tests {
     }
 
     #[test]
-    fn decisions_are_those_of_the_rule() {
+    fn decisions_follow_the_rule_of_the_paper() {
         let mut state = 5;
         for shape in SHAPES {
             let mut index = index(shape);

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_of_one_batch_go_to_the_least_loaded_of_all() {
+    fn each_item_of_a_batch_goes_to_the_least_loaded_worker() {
         let mut policy = MinLoad::new(&"4".parse().unwrap());
         let load = LoadView {
             sent: &[5, 3, 9, 4],

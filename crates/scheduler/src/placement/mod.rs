@@ -403,7 +403,7 @@ mod tests {
     use crate::{DirectHash, laws};
 
     #[test]
-    fn a_policy_that_is_lent_or_boxed_is_the_same_policy() {
+    fn borrowed_and_boxed_policies_decide_alike() {
         fn check(mut policy: impl Placement, workers: WorkerCount) {
             laws::check(&mut policy, workers, 1);
             assert_eq!((policy.name(), policy.order()), ("dh", OrderGuarantee::Home));
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_items_are_those_sent_and_not_completed() {
+    fn waiting_items_are_sent_minus_completed_items() {
         let view = LoadView { sent: &[9, 3, 5], completed: &[2, 4], ..LoadView::idle() };
         let waiting = [0, 1, 2, 3].map(|worker| view.waiting(WorkerId::from(worker)));
         assert_eq!(waiting, [7, 0, 0, 0]);

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbouring_nodes_bid_independently() {
+    fn adjacent_nodes_have_independent_weights() {
         let wins = (0..40_000_u32).filter(|&digest| bid(digest, 1) > bid(digest, 2)).count();
         assert!(wins.abs_diff(20_000) < 600, "{wins}");
     }

@@ -440,7 +440,7 @@ mod tests {
     use crate::laws;
 
     #[test]
-    fn it_keeps_the_laws_of_an_intake() {
+    fn pull_policy_passes_the_law_suite() {
         for shape in ["1", "3", "2x2x4,-0"] {
             let topology: Topology = shape.parse().unwrap();
             for bits in [0, 4, 16] {
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_leave_their_pipeline_to_an_elephant() {
+    fn sibling_threads_leave_their_pipeline_to_an_elephant_flow() {
         let mut policy = FlowPull::new(&"2x2".parse().unwrap(), 8).unwrap();
         let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 1000 };
         for token in 0..100 {
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_that_do_not_slow_an_elephant_work_on() {
+    fn sibling_threads_that_do_not_slow_an_elephant_flow_continue() {
         let next = |demand| {
             let topology: Topology = "2x2".parse().unwrap();
             let mut policy = FlowPull::new(&topology.with_thread_demand(demand), 8).unwrap();
@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn the_less_loaded_side_sorts() {
+    fn less_loaded_stage_sorts_the_packets() {
         let mut policy = FlowPull::new(&"2".parse().unwrap(), 8).unwrap();
         let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 100 };
         // Little work waits: packets stay in order of arrival, and the first worker sorts them.
@@ -600,7 +600,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_all_would_wait_for_goes_first() {
+    fn flow_that_delays_all_others_is_served_first() {
         let mut policy = FlowPull::new(&"2".parse().unwrap(), 8).unwrap();
         let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 1000 };
         let next = |policy: &mut FlowPull, worker: u16| policy.next(worker.into()).map(|got| got.token);
@@ -625,7 +625,7 @@ mod tests {
     }
 
     #[test]
-    fn one_flow_leaves_space_for_others() {
+    fn one_flow_cannot_fill_the_pool() {
         let mut policy = FlowPull::new(&"2".parse().unwrap(), 8).unwrap();
         let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 1000 };
         let capacity = 100;

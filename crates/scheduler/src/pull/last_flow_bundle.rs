@@ -209,7 +209,7 @@ mod tests {
     use crate::laws;
 
     #[test]
-    fn it_keeps_the_laws_of_an_intake() {
+    fn pull_policy_passes_the_law_suite() {
         for shape in ["1", "3", "2x2x4,-0"] {
             let topology: Topology = shape.parse().unwrap();
             for (bits, steal) in [(0, true), (4, false), (12, true), (12, false)] {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_in_any_list_count_as_ready() {
+    fn ready_count_includes_packets_in_every_list() {
         let mut policy = LastFlowBundle::new(&"2".parse().unwrap(), 8, false).unwrap();
         let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 60 };
         assert!(!policy.has_ready());
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_worker_gets_nothing_back() {
+    fn only_the_forgetting_variant_lets_another_worker_continue_a_flow() {
         let new = LastFlowBundle::new(&"2".parse().unwrap(), 8, false).unwrap();
         for (mut policy, other_gets_it) in [(new.clone(), false), (new.forgetting(), true)] {
             let item = WorkItem { digest: 1 << 24, bytes: 60 };

@@ -121,7 +121,7 @@ mod tests {
     use crate::laws;
 
     #[test]
-    fn it_keeps_the_laws_of_an_intake() {
+    fn pull_policy_passes_the_law_suite() {
         for shape in ["1", "3", "2x2x4,-0"] {
             let topology: Topology = shape.parse().unwrap();
             for bits in [0, 4, 16] {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_worker_hands_over_what_belongs_to_the_first() {
+    fn second_worker_hands_over_packets_of_the_first_workers_flow() {
         let mut policy = PacketHandoff::new(&"2".parse().unwrap(), 8).unwrap();
         let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 60 };
         for (token, flow) in [(0, 1), (1, 1), (2, 1), (3, 2)] {

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_ages_with_the_flows_that_come_between() {
+    fn cached_state_ages_with_each_other_flow() {
         let model = CacheModel {
             shared_cycles: 1,
             remote_cycles: 2,

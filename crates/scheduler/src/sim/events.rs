@@ -57,7 +57,7 @@ mod tests {
     use flowloom_flow_key::hash::fold::split_mix;
 
     #[test]
-    fn the_earliest_comes_first_and_ties_go_to_the_first_source() {
+    fn earliest_event_comes_first_and_ties_go_to_the_first_source() {
         for sources in [1, 2, 5, 64] {
             let mut events = Events::new(sources);
             let mut times = vec![NEVER; sources];

@@ -137,7 +137,7 @@ mod tests {
     use crate::sim::Job;
 
     #[test]
-    fn only_an_exit_in_order_keeps_packets_that_differ_in_work_in_order() {
+    fn unequal_packets_stay_in_order_only_with_an_ordered_exit() {
         let job = |work| Job { arrival: 0, flow: work, digest: work, bytes: 60, work };
         let workload = Workload::new(
             (0..200).map(|at| job(if at % 2 == 0 { 900 } else { 100 })).collect(),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_for_the_lock_and_for_order_are_counted_apart() {
+    fn lock_waits_and_order_waits_are_counted_separately() {
         let half = ExternalOrder { locked_permille: 500, ..PLAIN };
         // All four begin at 0 and request the lock at 50: the second gets it at 100, the third at
         // 150, the fourth at 200.

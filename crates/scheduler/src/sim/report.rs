@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_and_rates_have_the_stated_base() {
+    fn shares_and_rates_are_relative_to_the_stated_totals() {
         let (fast, slow) = (report(8, 200), report(4, 400));
         let figures = [
             fast.share_of_bound(),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_without_nodes_has_no_use() {
+    fn tree_level_without_nodes_has_no_utilisation() {
         let level = |permille: &[u32]| LevelUse {
             name: "core",
             permille: permille.to_vec(),

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn replicas_divide_even_one_flow_but_for_the_history() {
+    fn replicas_share_one_flow_at_the_cost_of_its_history() {
         const WORK: u32 = 1000;
         let traffic = Model::Many.generate(8000, 1).unwrap();
         let jobs = traffic.jobs.iter().map(|job| Job { flow: 0, digest: 7, work: WORK, ..*job }).collect();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_pooled_where_an_operating_system_moves_them() {
+    fn threads_scheduled_by_an_operating_system_share_a_queue() {
         let machine = Machine::xeon("2x2".parse().unwrap());
         for scheme in Scheme::ALL {
             assert_eq!(scheme.machine(&machine).pooled, scheme.name.ends_with("+os"));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn destinations_and_checksums_are_other_digests() {
+    fn destination_and_checksum_policies_use_other_digests() {
         let offered = Offered::new(Model::Balanced.generate(3000, 1).unwrap(), Pace::Closed).unwrap();
         let distinct = |digest| {
             let mut digests: Vec<u32> = offered.with(digest).jobs().iter().map(|job| job.digest).collect();

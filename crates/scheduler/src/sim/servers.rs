@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_of_a_pipeline_share_it() {
+    fn threads_on_one_pipeline_share_its_throughput() {
         let mut machine = Machine::xeon("1x2".parse().unwrap());
         let mut servers = Servers::new(&machine);
         servers.start(0, 100, 0);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_workers_take_longer_and_a_dispatcher_takes_its_share() {
+    fn slow_workers_take_longer_and_the_dispatcher_takes_time() {
         let mut machine = Machine::xeon("1x2,1=50".parse().unwrap());
         let mut servers = Servers::new(&machine);
         servers.start(1, 100, 0);

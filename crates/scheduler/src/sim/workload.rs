@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_time_is_that_of_the_machine_or_of_the_heaviest_flow() {
+    fn lower_bound_is_set_by_the_machine_or_the_heaviest_flow() {
         let machine = Machine::xeon("4".parse().unwrap());
         let even = Workload::new((0..8).map(|flow| job(0, flow, 100)).collect(), Pace::Closed).unwrap();
         assert_eq!((even.least_cycles(&machine), even.work(), even.flows()), (200, 800, 8));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_do_and_time_that_falls_are_refused() {
+    fn empty_and_unsorted_workloads_are_refused() {
         assert_eq!(Workload::new(Vec::new(), Pace::Closed), Err(SetupError::NoWork));
         let falling = vec![job(5, 0, 1), job(4, 0, 1)];
         assert!(Workload::new(falling.clone(), Pace::Open).is_err());

@@ -92,7 +92,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_map(steps in prop::collection::vec((0_u64..40, any::<bool>(), 0_u32..1000), 1..400)) {
+        fn key_map_agrees_with_the_standard_map(steps in prop::collection::vec((0_u64..40, any::<bool>(), 0_u32..1000), 1..400)) {
             let mut map = KeyMap::new(40);
             let mut oracle = BTreeMap::new();
             for (key, keep, value) in steps {

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_never_guesses_too_low_until_it_forgets() {
+    fn sketch_never_underestimates_before_it_ages() {
         let mut sketch = Sketch::new(512);
         for key in 0..600_u64 {
             for _ in 0..key % 7 {

@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_of_a_key_are_digits() {
+    fn key_bits_are_parsed_from_digits() {
         assert_eq!("h3-16".parse(), Ok(IndexFunction::H3 { key_bits: 16, full_rank: false }));
         for text in ["h3-+16", "h3-65", "h3-"] {
             assert!(text.parse::<IndexFunction>().is_err(), "{text}");
@@ -289,7 +289,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tables_give_what_the_definitions_say(key: u64, sets in 0_u32..8, banks in 1_u32..=4, seed: u64) {
+        fn lookup_tables_match_the_definitions(key: u64, sets in 0_u32..8, banks in 1_u32..=4, seed: u64) {
             let geometry = Geometry::new((64 * u64::from(banks)) << sets, 64, banks, 1).unwrap();
             let r = geometry.index_bits();
             let set = |function, bank| {
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_as_they_are_written() {
+    fn names_read_back_as_written() {
         for name in ["mod", "xor", "pmod", "pdisp", "crc", "h3-16", "h3-48-full"] {
             assert_eq!(name.parse::<IndexFunction>().unwrap().to_string(), name);
         }
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_of_one_address_and_port_lie_in_one_set() {
+    fn sessions_of_one_address_and_port_share_a_set() {
         let functions = [
             IndexFunction::Modulo,
             IndexFunction::Xor,
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bank_beyond_all_has_no_lane() {
+    fn bank_out_of_range_has_no_lane() {
         let indexing = Indexing::new(IndexFunction::PAPER, Geometry::PAPER, 1).unwrap();
         for bank in [4, 5, u32::MAX] {
             assert_eq!((indexing.set(77, bank), indexing.auxiliary_set(77, bank)), (0, 0));

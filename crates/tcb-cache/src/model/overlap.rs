@@ -333,7 +333,7 @@ mod tests {
     const GOLDEN: u64 = 0xF3FB_0A1B_D167_E9E1;
 
     #[test]
-    fn so_many_sessions_are_open_at_a_time() {
+    fn requested_number_of_sessions_is_open_at_a_time() {
         let work = overlap(200, 100_000).make(&mut surge()).unwrap();
         let mut open = std::collections::BTreeSet::new();
         let mut sizes = Vec::new();
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn views_and_connections_change_what_is_seen() {
+    fn views_and_connections_change_the_trace() {
         let made = |connection, view| {
             let packets = PacketModel { connection, view };
             Overlap { packets, ports: Ports::Sequential, ..overlap(20, 20_000) }.make(&mut surge()).unwrap()
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_client_gets_other_ports() {
+    fn busy_client_uses_several_ports() {
         let work = overlap(600, 200_000).make(&mut OneClient).unwrap();
         let keys: std::collections::BTreeSet<u64> =
             work.accesses.iter().map(|access| access.key()).collect();

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_cut_where_asked() {
+    fn connections_are_split_by_session_page_or_request() {
         let session = session(&[(0, 1), (100, 1), (15_100, 1), (30_101, 1)]);
         let lens = |connection| {
             let model = PacketModel { connection, view: View::Request };
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_as_many_as_the_table_says() {
+    fn packet_counts_match_the_table() {
         let session = session(&[(50, 1210), (60, 1211), (500, 10_000)]);
         let count = |view| {
             let mut times = Vec::new();

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_as_they_are_written() {
+    fn names_read_back_as_written() {
         for ports in [Ports::PAPER_LIKE, Ports::Skewed { mean: 32 }, Ports::Uniform, Ports::Sequential] {
             assert_eq!(ports.to_string().parse(), Ok(ports));
         }

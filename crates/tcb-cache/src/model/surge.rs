@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_are_on_and_off() {
+    fn sessions_alternate_between_on_and_off() {
         let mut surge = Surge::new(SurgeConfig::default(), 1);
         let mut random = Random::new(5);
         let mut session = Session::default();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_has_a_page_and_a_page_a_request() {
+    fn every_session_has_a_page_and_every_page_a_request() {
         let config = SurgeConfig { pages_max: 0, requests_max: 0, networks: 0, ..SurgeConfig::default() };
         let (mut surge, mut session) = (Surge::new(config, 1), Session::default());
         assert!(surge.next_session(&mut Random::new(1), &mut session));

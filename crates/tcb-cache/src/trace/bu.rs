@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_and_its_dirty_variants() {
+    fn bu_log_line_and_its_damaged_variants_are_classified() {
         let line = b"cs20 785526142 920156 \"http://cs-www.bu.edu/a b\" 1803 0.484092";
         let entry = parse(line).unwrap();
         assert_eq!((entry.host, entry.time_ms, entry.reply_bytes), (&b"cs20"[..], 785_526_142_920, 1803));

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn brackets_that_hold_no_time_are_looked_at_once() {
+    fn brackets_without_a_time_are_examined_once() {
         // If each were read to the end of its line, this would take 10^11 bytes.
         for end in ["", "]", "] \"GET /\" 200 5"] {
             let line = format!("h - - {}{end}", "[".repeat(64_000));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_in_front_of_a_host_is_passed_over() {
+    fn server_name_before_a_host_is_skipped() {
         let host = |front: &'static str| {
             let line = format!("{front} [17/May/2015:10:05:03 +0000] \"GET /\" 200 5");
             String::from_utf8(parse(line.as_bytes()).unwrap().host.to_vec()).unwrap()
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn dirt_has_its_reasons() {
+    fn damaged_lines_are_counted_by_reason() {
         for (line, reason) in [
             (&b""[..], Skip::Empty),
             (b"# remark", Skip::Empty),

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_where_the_header_says() {
+    fn header_determines_the_order_of_columns() {
         let plain = Columns::default();
         assert_eq!(plain.parse(b"1.5,7,1"), Ok(Access::new(7, 1500).closing()));
         assert_eq!(plain.parse(b"1, 0x10 "), Ok(Access::new(16, 1000)));

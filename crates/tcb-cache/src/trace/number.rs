@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_what_is_none() {
+    fn numbers_are_parsed_and_other_text_is_refused() {
         assert_eq!(
             (digits(b"0"), digits(b"9999999999999999999")),
             (Some(0), Some(9_999_999_999_999_999_999))

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_read_as_they_are_written() {
+    fn records_read_back_as_written() {
         let access = Access::new(0x0A00_0001_0400, 12_999);
         for next in [None, Some(5), Some(u64::MAX)] {
             assert_eq!(parse(record(access, 64, next)), Ok(Access::new(0x0A00_0001_0400, 12_000)));

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_where_the_header_says() {
+    fn header_determines_the_order_of_columns() {
         let nasa = b"uplherc.upl.com\t-\t807249607\tGET\t/\t304\t0\t\t";
         let entry = Columns::default().parse(nasa).unwrap();
         assert_eq!(

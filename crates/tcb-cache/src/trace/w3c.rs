@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_where_the_directive_says() {
+    fn fields_directive_determines_the_order_of_fields() {
         let line = b"2015-05-17 10:05:03 10.0.0.1 GET 192.0.2.7 Mozilla/5.0+(X11) 200 203023 15";
         let entry = after(&[IIS]).parse(line).unwrap();
         assert_eq!(
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_day_may_stand_above_and_the_size_nowhere() {
+    fn date_may_be_in_a_directive_and_the_size_absent() {
         let mut known = after(&[b"#Date: 2015-05-17 10:00:00", b"#fields:\ttime c-dns"]);
         let entry = known.parse(b"10:05 example.com").unwrap();
         assert_eq!(
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_in_quotes_count_where_fields_would_be_too_many() {
+    fn spaces_in_quotes_are_kept_if_a_line_has_too_many_fields() {
         let mut known = after(&[b"#Fields: date time cs-uri-stem cs(User-Agent) c-ip"]);
         let mut host = |line: &str| {
             let line = format!("2015-05-17 10:05:03 {line}");
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn dirt_has_its_reasons() {
+    fn damaged_lines_are_counted_by_reason() {
         for (line, reason) in [
             (&b""[..], Skip::Empty),
             (b"#Remark: none", Skip::Empty),

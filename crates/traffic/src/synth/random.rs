@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn below_stays_below() {
+    fn random_number_stays_below_its_bound() {
         let mut random = Random::new(9);
         assert_eq!(random.below(0), 0);
         let mut seen = [false; 7];

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn concurrency_and_distance_are_counted_as_by_hand() {
+    fn concurrency_and_reuse_distance_match_a_worked_example() {
         // Open after each packet:        1  2  2  2  1  0
         let profile = TraceProfile::count(trace(&[0, 1, 0, 1, 0, 1]));
         assert_eq!(profile.sessions_max, 2);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_a_profile_too() {
+    fn empty_trace_has_a_profile() {
         let profile = TraceProfile::count(std::iter::empty());
         assert_eq!((profile.packets, profile.sessions_max, profile.reuse_distance_min), (0, 0, None));
         assert_eq!(profile.mean_length_bytes.to_bits(), 0.0_f64.to_bits());

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_without_sessions_is_refused_and_the_limit_named() {
+    fn trace_without_sessions_is_refused() {
         let error = PaperTrace::with_sessions(0, 1).unwrap_err();
         assert!(error.to_string().contains("at most 268435456"), "{error}");
         assert!(PaperTrace::with_sessions(FLOWS_MAX + 1, 1).is_err());

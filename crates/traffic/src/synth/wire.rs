@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_from_the_pool_are_sums_of_its_bytes() {
+    fn precomputed_checksums_match_the_payload_bytes() {
         let pool = Pool::new(3);
         for bytes in [0, 1, 2, 3, 64, 1459, 1460] {
             let slice = Slice::new(0x1234_5678_9ABC, bytes);

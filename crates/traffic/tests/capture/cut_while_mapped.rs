@@ -120,7 +120,7 @@ fn a_file_that_is_cut_twice_ends_at_the_second_cut() {
 }
 
 #[test]
-fn zeros_behind_the_cut_in_its_page_are_no_packets() {
+fn zeros_after_the_cut_are_not_packets() {
     // The whole capture lies in one page, so no read faults.
     for cut_at in [500, 512, 513, 1000] {
         check(false, 60, 30, 1, cut_at);
@@ -182,7 +182,7 @@ fn a_file_that_grows_is_replaced_or_removed_is_read_as_it_was_opened() {
 }
 
 #[test]
-fn several_threads_may_read_what_is_lost() {
+fn several_threads_may_read_lost_pages() {
     guard_against_truncation().unwrap();
     let directory = tempfile::tempdir().unwrap();
     let (file, _) = capture(false, 30_000, 300);
@@ -205,7 +205,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 60 } else { 600 }))]
 
     #[test]
-    fn a_cut_anywhere_after_any_number_of_packets_ends_there(
+    fn capture_cut_at_any_time_and_offset_ends_at_the_cut(
         next_generation in any::<bool>(),
         packets in 40_u32..600,
         bytes in 1_u32..400,

@@ -77,7 +77,7 @@ fn packets() -> impl Strategy<Value = Vec<Packet>> {
 
 proptest! {
     #[test]
-    fn packets_that_were_passed_on_have_their_details(
+    fn delivered_packets_have_their_details(
         files in prop::collection::vec((packets(), any::<bool>()), 1..4),
         by_time in any::<bool>(),
         left_out in prop::collection::vec(any::<bool>(), 120),

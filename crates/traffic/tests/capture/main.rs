@@ -271,7 +271,7 @@ fn a_description_that_is_nothing_but_options_is_refused_before_they_are_collecte
 }
 
 #[test]
-fn a_lying_captured_length_is_cut_to_its_block_and_counted() {
+fn captured_length_beyond_its_block_is_cut_and_counted() {
     let mut file = section(false);
     file.extend(interface(1, &[], false));
     file.extend(enhanced(0, 1, &[1, 2, 3, 4], 4_000_000_000, 64, false));
@@ -323,7 +323,7 @@ fn a_simple_packet_has_no_more_bytes_than_its_block() {
 }
 
 #[test]
-fn a_cut_at_any_byte_keeps_the_whole_packets_before_it() {
+fn file_cut_at_any_byte_keeps_the_complete_packets_before_it() {
     let file = pcap(6);
     let (whole, _) = read_all_ways(&file).unwrap();
     let mut ends = vec![24];
@@ -348,7 +348,7 @@ fn a_cut_at_any_byte_keeps_the_whole_packets_before_it() {
 }
 
 #[test]
-fn a_cut_of_the_modified_variant_keeps_the_whole_packets_before_it_too() {
+fn cut_file_of_the_modified_variant_keeps_the_complete_packets() {
     for big_endian in [false, true] {
         let (mut file, mut ends) = (pcap_header(0xA1B2_CD34, 1, big_endian), vec![24]);
         for bytes in [30, 0, 1, 30] {
@@ -366,7 +366,7 @@ fn a_cut_of_the_modified_variant_keeps_the_whole_packets_before_it_too() {
 }
 
 #[test]
-fn the_longest_record_that_is_believed_is_read() {
+fn longest_accepted_record_is_read() {
     let directory = tempfile::tempdir().unwrap();
     for (more, seen) in [(0, 1), (1, 0)] {
         let data = vec![1; RECORD_BYTES_MAX + more];
@@ -431,7 +431,7 @@ fn captures_put_behind_each_other_are_all_read_whatever_their_variant() {
 }
 
 #[test]
-fn a_joint_is_noticed_in_every_reading_and_is_no_loss() {
+fn concatenated_captures_are_detected_in_every_reading_without_loss() {
     let (head, tail) = (pcap(2000), pcap(10));
     let both = [&head[..], &tail].concat();
     for (name, bytes) in [("t.pcap", both.clone()), ("t.pcap.gz", gzip(&both))] {
@@ -448,7 +448,7 @@ fn a_joint_is_noticed_in_every_reading_and_is_no_loss() {
 }
 
 #[test]
-fn a_header_that_is_cut_behind_a_capture_is_a_cut() {
+fn truncated_header_after_a_capture_counts_as_truncation() {
     let head = pcap(3);
     for have in 1..24 {
         let file = [&head[..], &pcap_header(0xA1B2_C3D4, 1, false)[..have]].concat();
@@ -464,7 +464,7 @@ fn a_header_that_is_cut_behind_a_capture_is_a_cut() {
 }
 
 #[test]
-fn packets_of_no_bytes_are_packets() {
+fn packets_without_bytes_are_counted() {
     let mut file = pcap_header(0xA1B2_C3D4, 101, false);
     for i in 0..100 {
         let data = vec![1; if i % 3 == 0 { 0 } else { 20 }];
@@ -515,7 +515,7 @@ fn zeros_behind_a_gzip_file_are_padding() {
 }
 
 #[test]
-fn a_record_longer_than_is_believed_stops_the_reading_with_a_word() {
+fn implausibly_long_record_ends_the_reading_with_a_message() {
     let mut file = pcap(3);
     file.extend([0; 8]);
     file.extend(0x7FFF_FFFF_u32.to_le_bytes());
@@ -539,7 +539,7 @@ fn a_record_longer_than_the_buffer_is_read_whole() {
 }
 
 #[test]
-fn a_block_that_does_not_end_as_it_begins_is_corrupt() {
+fn block_with_unequal_lengths_is_corrupt() {
     let mut file = section(false);
     file.extend(interface(1, &[], false));
     let mut bad = enhanced(0, 1, &[1, 2, 3, 4], 4, 4, false);
@@ -552,7 +552,7 @@ fn a_block_that_does_not_end_as_it_begins_is_corrupt() {
 }
 
 #[test]
-fn packed_captures_are_recognised_by_content_and_read_the_same() {
+fn compressed_captures_are_recognised_by_content() {
     let file = pcap(3000);
     let (whole, _) = read_all_ways(&file).unwrap();
     let two_members = [gzip(&file[..1000]), gzip(&file[1000..])].concat();
@@ -579,7 +579,7 @@ fn a_damaged_packed_stream_keeps_what_came_before() {
 }
 
 #[test]
-fn a_bomb_is_stopped_by_ratio_and_by_size() {
+fn decompression_bomb_is_stopped_by_ratio_and_by_size() {
     let mut file = pcap_header(0xA1B2_C3D4, 1, false);
     file.resize(64 << 20, 0);
     let packed = gzip(&file);
@@ -597,7 +597,7 @@ fn a_bomb_is_stopped_by_ratio_and_by_size() {
 }
 
 #[test]
-fn a_file_that_is_no_capture_is_named_for_what_it_is() {
+fn file_that_is_not_a_capture_is_reported_with_its_type() {
     for (bytes, needle) in [
         (&b"GIF89a and more"[..], "no magic number"),
         (&[0x1F, 0x8B, 0x6E, 0x6F, 0x20][..], "does not decompress"),

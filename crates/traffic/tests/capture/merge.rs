@@ -74,7 +74,7 @@ fn packets_by_time(inputs: &[Input]) -> (Vec<Seen>, Option<usize>) {
 }
 
 #[test]
-fn packets_that_were_dealt_to_two_files_come_as_they_were() {
+fn packets_split_over_two_files_are_merged_into_the_original_order() {
     let directory = tempfile::tempdir().unwrap();
     let times: Vec<u32> = (0..3000).map(|i| i * 10).collect();
     let all = write_all(directory.path(), &[capture(0, &times)]);
@@ -97,7 +97,7 @@ fn packets_that_were_dealt_to_two_files_come_as_they_were() {
 }
 
 #[test]
-fn files_one_behind_the_other_are_read_as_in_order_and_without_a_copy() {
+fn consecutive_files_are_read_in_order_without_a_copy() {
     let directory = tempfile::tempdir().unwrap();
     let files: Vec<Vec<u8>> = (0..5_u32)
         .rev()
@@ -263,7 +263,7 @@ fn an_error_of_a_file_is_noticed_and_the_others_are_read() {
 }
 
 #[test]
-fn nothing_decodable_is_an_error_here_too() {
+fn merge_without_decodable_packets_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let can = |second: u32| {
         let mut bytes = [section(false), interface(190, &[], false)].concat();
@@ -300,7 +300,7 @@ fn passes_repeat_the_merge_and_time_goes_on() {
 }
 
 #[test]
-fn a_long_packet_is_passed_on_between_others() {
+fn long_packet_is_merged_between_others() {
     let directory = tempfile::tempdir().unwrap();
     let long = |time: u32| {
         let mut bytes = pcap_header(0xA1B2_C3D4, 1, false);
@@ -369,7 +369,7 @@ fn in_parts(inputs: &[Input], parts: usize) -> Result<(Vec<Seen>, Option<usize>)
 }
 
 #[test]
-fn files_that_do_not_overlap_have_parts_and_others_say_why_not() {
+fn only_files_that_do_not_overlap_can_be_split() {
     let directory = tempfile::tempdir().unwrap();
     let times = |from: u32| (from..from + 1000).collect::<Vec<u32>>();
     let files = [capture(0, &times(5000)), capture(1, &times(1000)), capture(2, &times(3000))];
@@ -424,7 +424,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 100 } else { 1000 }))]
 
     #[test]
-    fn any_files_are_merged_as_by_hand(
+    fn merged_files_match_a_sorted_list(
         files in prop::collection::vec((times(), any::<bool>()), 2..9),
     ) {
         let directory = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use flowloom_traffic::capture::{Capture, CaptureOptions, CaptureSet, Input, SetO
 use crate::{drain, gzip, pcap};
 
 #[test]
-fn one_packet_repeated_is_no_bomb() {
+fn repeated_packet_is_not_a_decompression_bomb() {
     let mut file = pcap(1);
     let record = file[24..].to_vec();
     while file.len() < 48 << 20 {
@@ -72,7 +72,7 @@ fn xz_and_lz4_are_unpacked() {
 }
 
 #[test]
-fn a_thread_of_its_own_reads_pipes_and_unpacks() {
+fn separate_thread_reads_pipes_and_decompresses() {
     let folder = tempfile::tempdir().unwrap();
     let plain = folder.path().join("plain.pcap");
     std::fs::write(&plain, pcap(3)).unwrap();

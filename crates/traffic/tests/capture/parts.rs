@@ -152,7 +152,7 @@ fn long_pcapng(packets: u32, between: impl Fn(u32) -> Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn usual_captures_are_cut_as_often_as_asked_and_read_once() {
+fn usual_captures_are_split_into_the_requested_parts_and_read_once() {
     for bytes in [long_pcap(3000, |i| 60 + i as usize % 1400), long_pcapng(3000, |_| Vec::new())] {
         let efforts = check_bytes(&bytes);
         let expected: Vec<Effort> = (1..=16).map(|parts| Effort { parts, again: Vec::new() }).collect();
@@ -195,7 +195,7 @@ fn parts_begin_at_the_first_records_after_the_offsets() {
 }
 
 #[test]
-fn there_are_no_more_parts_than_places_and_a_thousand() {
+fn number_of_parts_is_limited_by_boundaries_and_a_thousand() {
     let directory = tempfile::tempdir().unwrap();
     let plan = |bytes: &[u8]| {
         let inputs = [Input::Path(write_file(directory.path(), "a.pcap", bytes))];
@@ -206,7 +206,7 @@ fn there_are_no_more_parts_than_places_and_a_thousand() {
 }
 
 #[test]
-fn an_image_of_records_in_a_payload_is_no_record() {
+fn records_inside_a_payload_are_not_records_of_the_file() {
     // Traffic of a server of captures: pieces of a capture in packets, here of 32 KiB.
     let inner = long_pcap(2000, |i| 40 + i as usize % 200);
     let inner_blocks = long_pcapng(2000, |_| Vec::new());
@@ -240,7 +240,7 @@ pub(crate) fn joining_image(payload_bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn an_image_whose_chain_joins_the_outer_one_is_found_out() {
+fn embedded_records_that_join_the_outer_chain_are_detected() {
     let mut file = pcap_header(0xA1B2_C3D4, 1, false);
     for i in 0..64 {
         file.extend(pcap_record(1_000_000, i, &joining_image(8192), 70_000, false));
@@ -331,7 +331,7 @@ fn joined_captures_are_one_file_with_one_notice() {
 }
 
 #[test]
-fn nothing_behind_damage_counts() {
+fn records_after_damage_are_ignored() {
     for whole in [long_pcap(400, |i| 20 + i as usize % 50), long_pcapng(200, |_| Vec::new())] {
         for place in (100..whole.len()).step_by(whole.len() / 23) {
             check_bytes(&whole[..place]);

@@ -32,7 +32,7 @@ fn one_packet_at(second: u32, size: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_directory_is_read_by_first_timestamp_and_says_what_it_left_out() {
+fn directory_is_read_by_first_timestamp_and_lists_omitted_files() {
     let directory = tempfile::tempdir().unwrap();
     write_file(directory.path(), "a.pcap", &one_packet_at(30, 3));
     write_file(directory.path(), "b.pcap", &one_packet_at(10, 1));
@@ -52,7 +52,7 @@ fn a_directory_is_read_by_first_timestamp_and_says_what_it_left_out() {
 }
 
 #[test]
-fn a_capture_read_in_part_is_among_the_files() {
+fn capture_read_in_part_is_listed() {
     let directory = tempfile::tempdir().unwrap();
     let path = write_file(directory.path(), "a.pcap", &pcap(100));
     let mut set = CaptureSet::open(&[Input::Path(path.clone())], SetOptions::default()).unwrap();

@@ -14,7 +14,7 @@ fn tcp(source: [u8; 4], port: u16, flags: u8) -> Packet<'static> {
 }
 
 #[test]
-fn wildcards_established_and_the_implicit_end_are_as_on_the_device() {
+fn wildcards_established_and_implicit_deny_match_the_device() {
     let text = "!\nip access-list extended BORDER\n remark web\n 10 permit tcp 172.16.0.9 0.0.255.0 any eq www 8443\n\
                 \x20deny tcp any any range 6000 6063\n permit tcp any any established log\n permit icmp any any echo\n\
                 interface GigabitEthernet0\n ip address 192.0.2.1 255.255.255.0\n";
@@ -53,7 +53,7 @@ fn numbered_lists_and_those_of_an_asa_are_read() {
 }
 
 #[test]
-fn every_wrong_entry_is_reported_with_its_place() {
+fn every_invalid_entry_is_reported_with_its_line() {
     let text = "ip access-list extended A\n permit tcp any any eq nosuch\n permit xyz any any\n allow ip any any\n\
                 \x20permit icmp any any eq 5\n permit tcp any\n permit tcp any any strange\n";
     let errors = load(text, None, LoadLimits::default()).unwrap_err();
@@ -112,7 +112,7 @@ fn sequence_numbers_order_the_entries() {
 }
 
 #[test]
-fn the_address_of_an_interface_is_that_of_its_section() {
+fn interface_keyword_means_the_address_of_its_section() {
     let text = "interface Ethernet0\n nameif outside\n ip address 192.0.2.1 255.255.255.0\n\
         interface Ethernet1\n nameif dmz\n ip address dhcp setroute\nip address inside 10.0.0.1 255.0.0.0\n\
         access-list A remark the implicit end has the first line\n\

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_a_match_come_in_any_order_and_end_before_the_next_one() {
+    fn match_options_are_read_in_any_order_up_to_the_next_match() {
         let words = |expression| TestKind::Contents(Contents::of_words(expression).unwrap());
         let text = |bytes: &[u8], range, icase| {
             TestKind::Contents(Contents::of_text(bytes.to_vec(), range, icase).unwrap())

@@ -19,7 +19,7 @@ fn tcp(source: [u8; 4], port: u16) -> Packet<'static> {
 }
 
 #[test]
-fn other_tables_and_chains_are_passed_over() {
+fn other_tables_and_chains_are_skipped() {
     let text = "*nat\n:INPUT DROP [0:0]\n-A INPUT --what eth0 -j X\nCOMMIT\n*filter\n:OUTPUT DROP [0:0]\n-A OUTPUT -o lo -j X\n\
                 :INPUT ACCEPT [1:2]\n-A INPUT -d ::1/128 -p udp --sport :1023 -m comment --comment \"a \\\" -i b\" -j DROP\nCOMMIT\n";
     let policy = load(text, &Options::default()).unwrap();
@@ -30,7 +30,7 @@ fn other_tables_and_chains_are_passed_over() {
 }
 
 #[test]
-fn rules_know_their_lines_and_the_policy_its_own() {
+fn rules_and_chain_policies_keep_their_line_numbers() {
     let text = "# saved\n*filter\n:INPUT DROP [0:0]\n:FORWARD ACCEPT [0:0]\n\n-A INPUT -p tcp -m multiport --dports 80,443 -j ACCEPT\n\
                 -A FORWARD -j DROP\n-A INPUT -j REJECT\nCOMMIT\n*nat\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n";
     let policy = load(text, &Options::default()).unwrap();
@@ -43,7 +43,7 @@ fn rules_know_their_lines_and_the_policy_its_own() {
 }
 
 #[test]
-fn chains_are_walked_as_the_kernel_walks_them() {
+fn chains_are_traversed_as_in_the_kernel() {
     let text = "*filter\n:INPUT DROP [0:0]\n:lan - [0:0]\n:dmz - [0:0]\n:log - [0:0]\n\
         -A INPUT -s 172.16.0.0/12 -j lan\n-A INPUT -p tcp -m multiport --dports 25,587 -j dmz\n\
         -A INPUT -s 172.20.0.0/16 -g lan\n-A INPUT -p tcp -m tcp --dport 53 -j ACCEPT\n\
@@ -67,7 +67,7 @@ fn chains_are_walked_as_the_kernel_walks_them() {
 }
 
 #[test]
-fn rules_behind_a_goto_are_not_reached() {
+fn rules_after_a_goto_are_not_reached() {
     let text = "*filter\n:INPUT DROP [0:0]\n:a - [0:0]\n:b - [0:0]\n-A INPUT -j a\n-A INPUT -p tcp --dport 80 -j ACCEPT\n\
                 -A a -p tcp -g b\n-A a -j ACCEPT\n-A b -p tcp --dport 22 -j ACCEPT\nCOMMIT\n";
     let policy = load(text, &Options::default()).unwrap();
@@ -76,7 +76,7 @@ fn rules_behind_a_goto_are_not_reached() {
 }
 
 #[test]
-fn chains_that_go_in_circles_or_explode_are_refused() {
+fn cyclic_or_exponentially_growing_chains_are_refused() {
     let circle = "*filter\n:INPUT DROP [0:0]\n:a - [0:0]\n-A INPUT -j a\n-A a -p tcp -j a\nCOMMIT\n";
     let error = load(circle, &Options::default()).unwrap_err();
     assert_eq!(error.errors[0].line, 5, "{error}");
@@ -110,7 +110,7 @@ fn a_second_table_replaces_the_first() {
 }
 
 #[test]
-fn a_file_decides_packets_of_its_family() {
+fn iptables_file_applies_only_to_its_address_family() {
     let v6 = Packet::new(FiveTuple::v6([1; 16], [2; 16], 9, 22, 6));
     let v4 = tcp([10, 0, 0, 1], 22);
     let text = "*filter\n:INPUT DROP [0:0]\n-A INPUT -p tcp -m tcp --dport 22 -j ACCEPT\nCOMMIT\n";
@@ -127,7 +127,7 @@ fn a_file_decides_packets_of_its_family() {
 }
 
 #[test]
-fn rules_that_decide_nothing_are_passed_over_and_listed() {
+fn rules_without_a_verdict_are_skipped_and_listed() {
     let text = "*filter\n:INPUT DROP [0:0]\n-A INPUT -s 198.51.100.0/24\n\
                 -A INPUT -m limit --limit 5/sec -j LOG --log-prefix \"-j seen \" --log-level 4\n\
                 -A INPUT -p tcp -m tcp --dport 25 -j ACCEPT\nCOMMIT\n";
@@ -169,7 +169,7 @@ fn unknowable_test_may_match() {
 }
 
 #[test]
-fn states_interfaces_flags_and_types_are_asked() {
+fn states_interfaces_flags_and_types_are_matched() {
     let text = "*filter\n:INPUT DROP [0:0]\n-A INPUT -i wl+ -j ACCEPT\n\
                 -A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n-A INPUT -m state --state INVALID -j DROP\n\
                 -A INPUT -p icmp -m icmp --icmp-type 8 -j ACCEPT\n-A INPUT -p icmp -m icmp --icmp-type 3/4 -j ACCEPT\n\
@@ -203,7 +203,7 @@ fn rules_on_ports_match_no_later_fragment() {
 }
 
 #[test]
-fn negations_ranges_masks_and_lists_are_sets() {
+fn negations_ranges_masks_and_lists_are_matched() {
     for (rule, inside, outside) in [
         ("! -s 10.0.0.0/8 -j ACCEPT", [11, 0, 0, 1], [10, 1, 1, 1]),
         ("-s ! 10.0.0.0/8 -j ACCEPT", [11, 0, 0, 1], [10, 1, 1, 1]),
@@ -255,7 +255,7 @@ fn other_commands_and_lines_in_no_table_are_errors() {
 }
 
 #[test]
-fn a_table_that_does_not_end_is_an_error() {
+fn table_without_commit_is_an_error() {
     let whole =
         "*nat\n-A X -j Y\nCOMMIT\n*filter\n:INPUT DROP [0:0]\n-A INPUT -s 10.0.0.0/8 -j ACCEPT\nCOMMIT\n";
     assert_eq!(load(whole, &Options::default()).unwrap().len(), 2);
@@ -269,7 +269,7 @@ fn a_table_that_does_not_end_is_an_error() {
 }
 
 #[test]
-fn unreadable_option_is_an_error_with_its_place() {
+fn invalid_option_is_reported_with_its_line() {
     for (text, column) in [
         ("-p tcp -j mychain", 20),
         ("-s 10.0.0.0/40 -j DROP", 13),
@@ -305,7 +305,7 @@ fn ports_have_names_and_ranges_of_names() {
 
 #[cfg(feature = "std")]
 #[test]
-fn the_senders_mac_address_is_asked_read_and_written() {
+fn source_mac_address_is_loaded_matched_and_written() {
     let mac = [2, 0, 0, 0, 0, 9];
     let policy = of_rule("-m mac ! --mac-source 02:00:00:00:00:09 -j ACCEPT").unwrap();
     let from = |source_mac| Packet { source_mac, ..tcp([1; 4], 1) };
@@ -323,7 +323,7 @@ fn the_senders_mac_address_is_asked_read_and_written() {
 }
 
 #[test]
-fn an_option_of_a_match_is_no_option_of_the_rule() {
+fn match_option_is_not_an_option_of_the_rule() {
     let text = |rule: &str| {
         let saved = format!("*filter\n:INPUT DROP [0:0]\n-A INPUT {rule}\nCOMMIT\n");
         let policy = load(&saved, &Options::default()).unwrap_or_else(|errors| panic!("{rule}: {errors}"));
@@ -342,7 +342,7 @@ fn an_option_of_a_match_is_no_option_of_the_rule() {
 }
 
 #[test]
-fn a_target_that_another_program_decides_may_do_either() {
+fn target_decided_by_another_program_may_accept_or_drop() {
     let saved = "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -p tcp -j NFQUEUE --queue-num 0 --queue-bypass\n\
                  -A FORWARD -j SYNPROXY --sack-perm --timestamp --wscale 7 --mss 1460\n\
                  -A FORWARD -j FLOWOFFLOAD --hw\n-A FORWARD -j FULLCONENAT\nCOMMIT\n";
@@ -378,7 +378,7 @@ fn a_listing_of_one_table_is_read() {
 }
 
 #[test]
-fn inserted_rules_stand_where_they_are_inserted() {
+fn inserted_rules_take_their_given_positions() {
     let text = "*filter\n:INPUT DROP [0:0]\n:old - [0:0]\n-A old -j NOTHING\n-A INPUT -p udp -j ACCEPT\n-F\n-X old\n-Z\n\
         -A INPUT -p tcp --dport 80 -j ACCEPT\n-A INPUT -j LOG\n-A INPUT -p tcp --dport 22 -j ACCEPT\n\
         -I INPUT -s 10.0.0.0/8 -j DROP\n-I INPUT 2 -s 11.0.0.0/8 -j ACCEPT\n-I INPUT 5 -p tcp -j NFQUEUE\n\
@@ -432,7 +432,7 @@ fn very_many_insertions_end_in_an_error() {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
     #[test]
-    fn insertions_are_those_of_a_list(places in proptest::collection::vec(proptest::prelude::any::<(u8, bool, bool)>(), 0..40)) {
+    fn insertions_behave_as_in_a_plain_list(places in proptest::collection::vec(proptest::prelude::any::<(u8, bool, bool)>(), 0..40)) {
         let (mut text, mut kernel) = (String::from("*filter\n:INPUT DROP [0:0]\n"), Vec::new());
         for (index, (place, is_inserted, is_passed)) in places.into_iter().enumerate() {
             let line = index + 3;

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotes_hold_words_together() {
+    fn quotes_group_words() {
         let line = r#"-A X -m comment --comment "a \"b\" -j c" -j "D""#;
         let all = words(1, line, 0).unwrap();
         let texts: Vec<&str> = all.iter().map(|word| word.text.as_str()).collect();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn options_may_contain_their_arguments() {
+    fn options_may_be_joined_with_their_arguments() {
         let all = words(1, "-ptcp --source=10.0.0.1 -jACCEPT \"-sx\" -f -c --é=é -é", 0).unwrap();
         let texts: Vec<&str> = all.iter().map(|word| word.text.as_str()).collect();
         let expected =

@@ -53,7 +53,7 @@ fn passes_by(policy: &Policy, source: [u8; 4], destination: [u8; 4], port: u16, 
 }
 
 #[test]
-fn a_selected_pod_is_reached_by_what_its_rules_name_and_others_are_open() {
+fn selected_pod_accepts_only_listed_peers_and_others_accept_all() {
     let text = policy(
         "podSelector: {matchLabels: {app: db}}\ningress:\n- from:\n  - podSelector: {matchLabels: {app: web}}\n  \
          - namespaceSelector: {matchLabels: {team: blue}}\n    podSelector: {}\n  ports:\n  - {port: 5432}\n  \
@@ -71,7 +71,7 @@ fn a_selected_pod_is_reached_by_what_its_rules_name_and_others_are_open() {
 }
 
 #[test]
-fn a_packet_has_to_leave_and_to_arrive() {
+fn packet_must_pass_egress_and_ingress_policies() {
     let text = policy("podSelector: {}\npolicyTypes: [Ingress, Egress]")
         + &policy(
             "podSelector: {matchLabels: {app: web}}\negress: [{to: [{podSelector: {}}], ports: [{port: 5432}]}]\npolicyTypes: [Egress]",
@@ -88,7 +88,7 @@ fn a_packet_has_to_leave_and_to_arrive() {
 }
 
 #[test]
-fn named_ports_are_those_of_the_receiver() {
+fn named_ports_are_looked_up_at_the_receiving_pod() {
     let ingress = read(
         &policy("podSelector: {matchLabels: {tier: front}}\ningress: [{ports: [{port: http}]}]"),
         "cluster",

@@ -39,7 +39,7 @@ fn sets_maps_and_policies_are_read() {
 }
 
 #[test]
-fn comparisons_are_as_nft_means_them() {
+fn comparisons_have_the_semantics_of_nft() {
     for (rule, yes, no) in [
         ("ip saddr != 10.0.0.0/8 accept", packet([11, 0, 0, 1], 1, 6), packet([10, 0, 0, 1], 1, 6)),
         ("tcp dport != { 1-9, 20 } accept", packet([1; 4], 10, 6), packet([1; 4], 20, 6)),
@@ -78,7 +78,7 @@ fn comparisons_are_as_nft_means_them() {
 }
 
 #[test]
-fn flags_states_types_and_interfaces_are_asked() {
+fn flags_states_types_and_interfaces_are_matched() {
     let policy = policy(
         "\t\tct state vmap { established : accept, related : accept, invalid : drop }\n\
         \t\tiifname \"lo\" accept\n\t\ttcp flags & (fin|syn|rst|ack) == syn tcp dport 22 accept\n\
@@ -112,7 +112,7 @@ fn flags_states_types_and_interfaces_are_asked() {
 }
 
 #[test]
-fn chains_jump_and_base_chains_follow_each_other() {
+fn chains_jump_and_base_chains_run_in_sequence() {
     let text = "#!/usr/sbin/nft -f\nflush ruleset\ndefine lan = { 10.0.0.0/8, 172.16.0.0/12 }\n\
         table ip a {\n chain early {\n type filter hook input priority -10\n ip saddr $lan tcp dport 23 drop\n accept\n }\n}\n\
         table inet b {\n chain web {\n tcp dport 80 return\n tcp dport 1-1023 accept\n }\n\
@@ -131,7 +131,7 @@ fn chains_jump_and_base_chains_follow_each_other() {
 }
 
 #[test]
-fn the_json_form_says_the_same() {
+fn json_and_text_form_are_equivalent() {
     let text = r#"{"nftables": [{"metainfo": {"version": "1.0.6", "json_schema_version": 1}},
 {"table": {"family": "inet", "name": "filter", "handle": 1}},
 {"set": {"family": "inet", "name": "worst", "table": "filter", "type": "ipv4_addr", "handle": 2, "flags": ["interval"],
@@ -156,7 +156,7 @@ fn the_json_form_says_the_same() {
 }
 
 #[test]
-fn unreadable_statement_is_named_with_its_place() {
+fn invalid_statement_is_reported_with_its_line() {
     for (rule, part) in [
         ("tcp dport 70000 accept", "not a value of this field"),
         ("tcp dport { 22, nosuch } accept", "'nosuch'"),
@@ -243,7 +243,7 @@ fn unknowable_test_may_match_and_keeps_its_verdict() {
 }
 
 #[test]
-fn statements_of_json_decide_or_may_match() {
+fn json_statements_decide_or_may_match() {
     for (statements, expected) in [
         (r#"{"queue": {"num": 0}}"#, &["accept all any > any [queue accepts]", "deny all any > any"][..]),
         (
@@ -282,7 +282,7 @@ fn statements_of_json_decide_or_may_match() {
 }
 
 #[test]
-fn places_and_commands_of_json_are_those_of_the_text() {
+fn json_errors_have_the_positions_and_commands_of_the_text_form() {
     let table = "{\"nftables\": [\n {\"metainfo\": {\"version\": \"1 \\\"{\"}},\n\
                  {\"table\": {\"family\": \"ip\", \"name\": \"f\"}},\n";
     let chain = |policy: &str| {
@@ -359,7 +359,7 @@ fn chains_in_braces_are_jumped_to() {
 }
 
 #[test]
-fn the_time_of_day_may_match() {
+fn condition_on_the_time_of_day_may_match() {
     for rule in [
         "tcp dport 22 hour \"16:00\" accept",
         "hour 18:00-19:00 accept",

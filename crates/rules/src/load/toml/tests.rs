@@ -24,7 +24,7 @@ fn fields_have_several_forms() {
 }
 
 #[test]
-fn rules_know_their_lines() {
+fn rules_keep_their_line_numbers() {
     let text = "# first\ndefault_action = 'none'\n\n[[rule]]\nprotocol = 'tcp'\n\n[[rule]]\n[[rule]]\n";
     let lines = |text: &str| {
         let policy = load(text, LoadLimits::default()).unwrap();
@@ -58,14 +58,14 @@ fn a_rule_without_an_action_and_a_file_that_is_cut_are_errors() {
 }
 
 #[test]
-fn an_empty_line_is_not_shown() {
+fn error_at_an_empty_line_shows_no_text() {
     let error = parse("\"\"\"\n", LoadLimits::default()).unwrap_err();
     assert_eq!((error.line, error.column), (2, 1), "{error}");
     assert!(error.text.is_empty() && !error.to_string().contains('^'), "{error}");
 }
 
 #[test]
-fn wrong_value_has_its_place() {
+fn invalid_value_is_reported_with_its_position() {
     for (text, column, part) in [
         ("source = '10.0.0.0/33'", 10, "above 32"),
         ("source = 'ten'", 10, "a prefix such as"),

@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_model_repeats_by_seed_and_makes_a_workload() {
+    fn every_model_generates_the_same_workload_for_a_seed() {
         for model in Model::EACH {
             let make = |seed| model.generate(20_000, seed).unwrap();
             let (first, again, other) = (make(1), make(1), make(2));
@@ -292,14 +292,14 @@ mod tests {
     }
 
     #[test]
-    fn a_model_of_a_capture_is_as_long_as_it() {
+    fn model_of_a_capture_has_its_length() {
         let packets = Model::EACH.map(Model::packets);
         assert_eq!(packets[..5], [454_988, 1_567_397, 1_236_710, 340_000, 340_000]);
         assert_eq!(packets[5..], [1_000_000; 4]);
     }
 
     #[test]
-    fn arrivals_come_at_the_mean_and_in_waves() {
+    fn arrivals_have_the_given_mean_rate_and_come_in_bursts() {
         for wave in [0, 1_000_000] {
             let traffic = Model::Balanced.generate(100_000, 3).unwrap().with_arrivals(700, wave, 3);
             let last = traffic.jobs.last().unwrap().arrival;

@@ -108,7 +108,7 @@ mod tests {
     use crate::sim::models::Model;
 
     #[test]
-    fn shares_fall_with_the_power_of_the_rank() {
+    fn flow_shares_follow_the_power_of_the_rank() {
         let model = Model::Zipf { flows: 100, exponent_permille: 1000 };
         let traffic = model.generate(200_000, 1).unwrap();
         let count = |flow| traffic.jobs.iter().filter(|job| job.flow == flow).count() as f64;

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_and_damaged_files_end_the_count() {
+    fn annotations_are_counted_up_to_the_damage() {
         let whole = file(false);
         for length in 0..whole.len() {
             Annotations::read(&whole[..length]).unwrap();

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_statistics_of_each_section_count_wherever_walks_meet() {
+    fn last_interface_statistics_of_each_section_count_in_every_split() {
         let name = InterfaceName::new("eth0");
         // A section begins at each `None`.
         let found = [
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_beyond_the_limit_count_together() {
+    fn losses_of_interfaces_beyond_the_limit_are_added_up() {
         let mut losses = Losses::default();
         for number in 0..u32::try_from(INTERFACES_MAX).unwrap() + 3 {
             losses.note(Some(number), InterfaceName::UNKNOWN, InterfaceLosses::before_packet(1));

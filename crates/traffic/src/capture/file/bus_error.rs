@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mapping_learns_of_its_own_loss_and_regions_are_reused() {
+    fn each_mapping_reports_its_own_lost_pages() {
         install().unwrap();
         install().unwrap();
         for round in 0..20 {

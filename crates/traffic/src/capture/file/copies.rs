@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_filled_anew_once_nothing_holds_them() {
+    fn blocks_are_refilled_once_released() {
         let mut copies = Copies::default();
         let mut held = Vec::new();
         for _ in 0..COPIES {

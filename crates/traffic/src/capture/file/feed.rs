@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_comes_after_the_bytes_before_it_and_once() {
+    fn error_is_returned_once_after_the_bytes_before_it() {
         let error = || Err(io::Error::other("bad"));
         for filling in [Filling::Whole, Filling::OneRead] {
             let mut feed = feed(vec![Ok(vec![1]), error()], filling);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_differs_from_the_end_and_comes_after_earlier_bytes() {
+    fn silence_differs_from_end_of_file_and_follows_earlier_bytes() {
         let silent = || Err(io::ErrorKind::WouldBlock.into());
         let mut feed = feed(vec![silent(), Ok(vec![1]), silent(), silent(), Ok(vec![2])], Filling::Whole);
         assert!(matches!(feed.fill(new_buffer()), Fed::Silent(buffer) if is_piece_buffer(&buffer)));

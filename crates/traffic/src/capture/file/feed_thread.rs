@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_come_in_order_through_few_buffers_and_the_end_stays_one() {
+    fn pieces_arrive_in_order_and_the_end_is_repeated() {
         let (feed, _) = numbers(9);
         let mut thread = FeedThread::start(feed, vec![new_buffer()], 1).unwrap();
         for number in 0..9 {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_of_the_reader_is_an_error_and_no_endless_wait() {
+    fn panic_of_the_reader_thread_is_returned_as_an_error() {
         struct Panics;
         impl Read for Panics {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn members_follow_each_other_and_zeros_the_last() {
+    fn gzip_members_are_concatenated_and_trailing_zeros_skipped() {
         let two = [packed(b"one, "), packed(b""), packed(b"two")].concat();
         for zeros in [0, 1, 9, 10, 511, 100_000] {
             let padded = [&two[..], &vec![0; zeros]].concat();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_behind_a_gzip_member_are_damage() {
+    fn other_bytes_after_a_gzip_member_are_damage() {
         for rest in
             [&b"garbage, and more"[..], b"\0\0\0garbage", &[&[0; 512], &packed(b"two")[..]].concat()]
         {

@@ -266,7 +266,7 @@ mod tests {
     use crate::write::{PcapOptions, PcapWriter};
 
     #[test]
-    fn packets_before_a_failure_of_the_storage_are_yielded_and_then_it_is_an_error() {
+    fn packets_before_a_storage_failure_are_yielded() {
         guard_against_truncation().unwrap();
         let options = PcapOptions { link: LinkType::RAW, ..PcapOptions::default() };
         let mut writer = PcapWriter::new(Vec::new(), options).unwrap();

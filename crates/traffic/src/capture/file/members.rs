@@ -292,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_of_more_files_than_are_taken_is_refused_and_not_cut() {
+    fn folder_with_too_many_files_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         for number in 0..3 {
             // A classic capture without packets.

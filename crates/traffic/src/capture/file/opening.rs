@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_not_held_back_by_a_pipe_without_a_header() {
+    fn pipe_without_a_header_does_not_delay_other_inputs() {
         let pipes = Pipes(tempfile::tempdir().unwrap());
         for (name, bytes) in forms() {
             let file = pipes.0.path().join(format!("file.{name}"));
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_is_no_capture_says_so_as_a_file_does() {
+    fn pipe_that_is_not_a_capture_gives_the_error_of_a_file() {
         let pipes = Pipes(tempfile::tempdir().unwrap());
         let good = forms().remove(0).1;
         let mut cut_gzip = forms().remove(2).1;
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_never_comes_takes_so_much_memory_and_no_more() {
+    fn endless_header_takes_limited_memory() {
         let nothing = {
             let gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
             gzip.finish().unwrap()

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_pipe_is_waited_for_from_before_its_other_end_is_opened() {
+    fn opening_a_named_pipe_waits_for_its_writer() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fifo");
         let mode = rustix::fs::Mode::from_raw_mode(0o600);

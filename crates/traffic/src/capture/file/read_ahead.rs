@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_cut_ends_the_thread() {
+    fn truncated_file_ends_the_read_ahead_thread() {
         let (mapping, file) = mapped(AHEAD_BYTES);
         file.set_len(10).unwrap();
         let ahead = ReadAhead::start(mapping, 0..AHEAD_BYTES).unwrap();

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_piece_by_piece_and_no_other_in_its_place() {
+    fn reopened_file_is_refused_if_it_was_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, b"0123456789").unwrap();

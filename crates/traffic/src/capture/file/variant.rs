@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_need_for_more_bytes_is_bounded() {
+    fn detection_needs_a_bounded_number_of_bytes() {
         let mut bytes = file(false, false, 0, 1);
         let most = u32::try_from(super::RECORD_BYTES_MAX).unwrap();
         bytes[24 + 8..24 + 12].copy_from_slice(&most.to_le_bytes());
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_of_the_usual_kind_stays_what_it_is() {
+    fn damaged_pcap_file_keeps_its_detected_variant() {
         let mut bytes = file(false, false, 0, 9);
         let second = 24 + 16 + 60;
         bytes[second + 8..second + 12].fill(0xEE);

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn from_any_offset_the_next_record_is_found() {
+    fn next_record_is_found_from_any_offset() {
         for (bytes, records) in
             captures(300, |i| (0..40 + i % 700).map(|byte| (byte * i).to_le_bytes()[0]).collect())
         {
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_and_noise_hold_no_record() {
+    fn zeros_and_noise_contain_no_record() {
         let noise = |i: u64| {
             (0..3000).map(|byte| (i * 3000 + byte).wrapping_mul(0x9E37_79B9).to_le_bytes()[2]).collect()
         };
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_gives_up() {
+    fn boundary_search_ends_at_its_limit() {
         // Chains of records without bytes that all break at the end.
         let mut bytes = captures(0, |_| Vec::new())[0].0.clone();
         let record = [[5, 0, 0, 0], [5, 0, 0, 0], [0; 4], [5, 0, 0, 0]].concat();

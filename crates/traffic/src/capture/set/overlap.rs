@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn files_overlap_where_one_lasts_beyond_the_beginning_of_another() {
+    fn files_overlap_if_one_begins_before_another_ends() {
         assert_eq!(overlapping(&times(&[])), 0);
         assert_eq!(overlapping(&times(&[(0, 9)])), 0);
         assert_eq!(

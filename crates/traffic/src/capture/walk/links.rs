@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_there_once_in_the_order_of_its_first_time() {
+    fn link_types_are_listed_once_by_first_occurrence() {
         let mut links = Links::default();
         for round in 0..3_u16 {
             for number in 0..20 {

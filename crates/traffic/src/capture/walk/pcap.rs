@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_says_which_length_is_which() {
+    fn version_determines_the_order_of_the_length_fields() {
         for (big_endian, modified) in [(false, false), (true, false), (false, true), (true, true)] {
             for (version, lengths) in [
                 ([2, 4], [3, 5]),
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn another_major_version_is_not_read() {
+    fn unknown_major_version_is_refused() {
         for version in [[0, 0], [1, 4], [3, 0]] {
             for big_endian in [false, true] {
                 let (bytes, _) = capture(big_endian, false, version, [3, 5]);

@@ -636,7 +636,7 @@ pub(in crate::capture) mod tests {
     }
 
     #[test]
-    fn absurd_clocks_saturate() {
+    fn extreme_clock_resolutions_saturate() {
         assert_eq!(Clock::new(0, i64::MAX).nanoseconds(u64::MAX), u64::MAX);
         assert_eq!(Clock::new(6, i64::MIN).nanoseconds(5), 0);
         assert_eq!(Clock::new(0x7F, 0).nanoseconds(u64::MAX), 1_844_674_407);

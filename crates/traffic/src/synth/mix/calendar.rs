@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flows_leave_the_slot_they_entered() {
+    fn flows_leave_the_calendar_slot_they_entered() {
         let mut calendar = Calendar::new(4, 80);
         assert_eq!(calendar.slots(), 10);
         for (flow, slot) in [(0, 3), (1, 9), (2, 3), (3, 0)] {
