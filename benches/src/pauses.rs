@@ -2,7 +2,7 @@
 //!
 //! The operations are the same in each round, and the shortest time of each operation over all
 //! rounds counts: a pause of the machine hits another operation in each round, a pause of the map
-//! the same one. The bytes are those that the allocator was asked for.
+//! the same one. Counts the bytes that were requested from the allocator.
 
 use std::time::{Duration, Instant};
 

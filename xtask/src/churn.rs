@@ -74,7 +74,7 @@ struct Churn {
     folder: PathBuf,
 }
 
-/// What was read from a run's records.
+/// The sums over a run's records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sums {
     records: u64,

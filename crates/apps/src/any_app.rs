@@ -36,7 +36,7 @@ impl AnyFlow {
     }
 }
 
-/// What is asked of a state without its type.
+/// The operations on a state whose type is erased.
 trait AnyState: Send + Sync {
     fn as_any(&mut self) -> &mut dyn Any;
     fn columns(&self) -> &'static [Column];

@@ -66,7 +66,7 @@ pub trait RecordState: FlowState {
         None
     }
 
-    /// Returns what is known of the protocol, if the application labels flows.
+    /// Returns the label of the protocol, if the application labels flows.
     #[cfg(feature = "l7-filter")]
     fn label(&self) -> Option<&L7Flow> {
         None

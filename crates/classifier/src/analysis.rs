@@ -62,7 +62,7 @@ pub struct Findings {
     pub undecided: u32,
 }
 
-/// Minimum number of steps for cutting one rule's box, if that many are left; beyond that it gets
+/// Minimum number of steps for cutting one rule's box, if so many remain; beyond that it gets
 /// at most a [`SHARE`] of the rest.
 const STEPS_FOR_ONE: u64 = 1 << 16;
 
@@ -95,7 +95,7 @@ impl Steps {
     }
 }
 
-/// What is known of a rule.
+/// The state of the analysis for one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Wins,

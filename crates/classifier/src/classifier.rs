@@ -330,7 +330,7 @@ impl Classifier {
         self.rules
     }
 
-    /// Returns what was built for a family, and its worst-case cost.
+    /// Returns the tree of a family and its worst-case cost.
     pub fn stats(&self) -> Stats {
         Stats { v4: FamilyStats::new(&self.v4), v6: FamilyStats::new(&self.v6) }
     }
@@ -346,7 +346,7 @@ pub struct Stats {
     pub v6: FamilyStats,
 }
 
-/// What was built for one family.
+/// The tree of one address family.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct FamilyStats {

@@ -26,7 +26,7 @@ impl Traffic {
     pub const ZIPF: Self = Self { random_permille: 100, zipf_flows: Some(16_384) };
 }
 
-/// Returns that many headers, which are the same for a seed on every machine.
+/// Returns `count` headers, which are the same for a seed on every machine.
 ///
 /// A header that matches a rule has, in each dimension, the rule's lowest value (once in eight),
 /// its highest value (once in eight), or any. Another rule may match the header first. A set

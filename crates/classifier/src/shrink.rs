@@ -15,8 +15,8 @@ use crate::rule_set::Flat;
 const VISITS: u64 = 2048;
 const VISITS_MAX: u64 = 1 << 29;
 
-/// Minimum number of nodes that one search may visit. What it has found by then is right, if not
-/// the furthest. In small sets a search may visit all nodes.
+/// Minimum number of nodes that one search may visit. Its result is then still correct, but may not
+/// be minimal. In small sets a search may visit all nodes.
 const SEARCH_MIN: u64 = 64;
 /// A set of half as many rules has searches of twice as many nodes.
 const SEARCH_OF_ALL: u64 = 1 << 24;

@@ -71,7 +71,7 @@ impl Format {
         }
     }
 
-    /// Returns the groups of columns that records in this format have without being asked for.
+    /// Returns the groups of columns that records in this format have by default.
     pub(crate) fn implied_groups(self) -> GroupSet {
         match self {
             Self::Zeek => [Group::Extra, Group::Conn].into_iter().collect(),
@@ -579,7 +579,7 @@ impl FlowWriter {
 }
 
 impl Out {
-    /// Returns the writer of records. Writing begins when it is first asked for.
+    /// Returns the writer of records. Writing begins at the first call.
     fn writer(&mut self, plan: &RecordPlan) -> io::Result<&mut dyn RecordWriter> {
         if let Self::Waiting(opened) = self {
             *self = Self::begin(opened.take().ok_or_else(is_closed)?, plan)?;

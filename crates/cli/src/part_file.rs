@@ -110,7 +110,7 @@ pub(crate) struct Header {
     /// Of a range of time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) times: Option<Times>,
-    /// What is to be known about the inputs.
+    /// Facts about the inputs that `merge` checks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) notices: Vec<String>,
     packets: u64,
@@ -238,7 +238,7 @@ impl Records {
     }
 }
 
-/// Returns a key as it stands in a part.
+/// Returns a key in the format of a part.
 pub(crate) fn key_bytes(key: &FlowKey) -> [u8; KEY_BYTES] {
     let mut bytes = [0; KEY_BYTES];
     for (place, word) in bytes.chunks_exact_mut(8).zip(key.words()) {
@@ -247,7 +247,7 @@ pub(crate) fn key_bytes(key: &FlowKey) -> [u8; KEY_BYTES] {
     bytes
 }
 
-/// Appends what stands behind a record's key. The state must be one that parts can hold.
+/// Appends the fields that follow a record's key. The state must be one that parts can hold.
 pub(crate) fn save_state(record: &dyn EndedFlow, ticks: [u64; 2], is_live: bool, out: &mut Vec<u8>) {
     for tick in ticks {
         out.extend_from_slice(&tick.to_le_bytes());
@@ -269,11 +269,11 @@ pub(crate) fn load_key(key: &[u8]) -> Result<FlowKey, String> {
     Ok(FlowKey::from_words(std::array::from_fn(|at| u64::from_le_bytes(words[at]))))
 }
 
-/// Reads a record from its key and what stands behind it.
+/// Reads a record from its key and the fields that follow it.
 ///
 /// # Errors
 ///
-/// What is wrong with them, as the end of a sentence that begins with the record.
+/// The reason, as the end of a sentence that begins with the record.
 pub(crate) fn load_record<F: SaveState>(key: &[u8], state: &[u8]) -> Result<PartRecord<F>, String> {
     let key = load_key(key)?;
     let Some((&ticks, [ended, state @ ..])) = state.split_first_chunk::<16>() else {

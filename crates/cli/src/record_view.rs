@@ -66,7 +66,7 @@ impl FieldGroups {
         self.groups
     }
 
-    /// Adds the file of the first packet, if asked for.
+    /// Adds the file of the first packet, if requested.
     pub(crate) fn with_file(mut self, is_asked: bool) -> Self {
         if is_asked {
             self.groups.insert(Group::File);

@@ -1,7 +1,7 @@
 //! The oracle of `--verify`: one thread, the standard library's map, packet after packet.
 //!
 //! It shares only the readers and the decoder with the engine, which have other oracles. It shares
-//! nothing of what it checks: hash, table, placement, rings, workers, ageing.
+//! no code with the engine that it checks: hash, table, placement, rings, workers, ageing.
 
 use std::collections::{HashMap, HashSet};
 

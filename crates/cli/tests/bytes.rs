@@ -1,4 +1,4 @@
-//! Captures written by hand, byte by byte, so that they can contain single errors.
+//! Captures built byte by byte, so that each can contain a single error.
 
 use std::io::Write;
 

@@ -19,7 +19,7 @@ use crate::fixtures;
 use crate::schema::assert_conforms;
 use crate::support::{Folder, check_balance, flowloom};
 
-/// What differs between runs and machines, and what stands in its place.
+/// Patterns of output that differ between runs and machines, with their placeholders.
 static MASKS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     [
         (r"(?m)flowloom \d+\.\d+\.\d+( \([^)]*\))?", "flowloom VERSION"),
@@ -62,8 +62,8 @@ fn values<'a>(value: &'a Value, pointer: &str) -> Vec<&'a Value> {
     inner.into_iter().flat_map(|element| values(element, rest)).collect()
 }
 
-/// Returns what is shown of standard output. Documents conform to their schemas, and every packet
-/// of a replay has its place.
+/// Returns the part of standard output that the transcript shows. Documents conform to their
+/// schemas, and every packet of a replay has its place.
 fn shown(stdout: &str, selected: &[&str], stderr: &str) -> String {
     let documents = serde_json::Deserializer::from_str(stdout).into_iter::<Value>();
     let documents: Vec<Value> = documents.map_while(Result::ok).filter(Value::is_object).collect();

@@ -50,7 +50,7 @@ impl Budget {
         }
     }
 
-    /// Returns what is left for flow tables after the process and these parts.
+    /// Returns the memory left for flow tables after the process and these parts.
     ///
     /// # Errors
     ///

@@ -160,7 +160,7 @@ fn await_run() {
     }
 }
 
-/// Ends the process, after the state of each output file is said.
+/// Reports the state of each output file and ends the process.
 fn end(controls: &[Arc<Control>]) -> ! {
     let (lines, written) = abandon_all();
     if let Some(begun) = controls.iter().map(|control| control.snapshot().flows_begun).max() {

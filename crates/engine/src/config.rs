@@ -25,7 +25,7 @@ pub enum Layout {
     /// One thread runs all stages to completion, without rings.
     Inline,
     /// Each thread reads and decodes chunks of the input, and processes the flows of a shard. Every
-    /// application, and every sink, gets what it would get from one thread.
+    /// application and every sink gets the same calls as with one thread.
     Sharded {
         /// Worker threads, 1 to [`Layout::WORKERS_MAX`].
         workers: usize,

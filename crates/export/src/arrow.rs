@@ -309,13 +309,13 @@ impl<W: Write + Send> RecordWriter for ArrowWriter<W> {
 }
 
 /// Reads the flows of a stream of fragments: of the columns `part` (signed 32 bits), `flow_key` and
-/// `flow_state` (binary), in any place among others. Rows without a state are passed over.
+/// `flow_state` (binary), in any place among others. Rows without a state are skipped.
 ///
 /// `take` gets each one's part, key and state.
 ///
 /// # Errors
 ///
-/// What is wrong with the stream, or what `take` says.
+/// The error in the stream, or the error that `take` returned.
 pub fn read_fragments(
     stream: impl Read,
     mut take: impl FnMut(i32, &[u8], &[u8]) -> io::Result<()>,

@@ -189,7 +189,7 @@ impl TcpCollector {
     }
 
     /// Returns whether the collector has closed the connection. The system would still accept
-    /// bytes, which would be lost. A collector sends nothing; what it sends is discarded.
+    /// bytes, which would be lost. A collector sends nothing; data that it sends is discarded.
     pub fn is_closed(&self) -> bool {
         let mut discarded = [0; 512];
         let mut stream = &self.stream;

@@ -9,7 +9,7 @@ use crate::text::{TextRows, TextWriter};
 /// Writes records as CSV (RFC 4180): a line of names, then one line per record.
 pub type CsvWriter<W> = TextWriter<W, CsvRows>;
 
-/// Rows of CSV. A value that has a comma, a quote or the end of a line in it stands in quotes.
+/// Rows of CSV. A value that contains a comma, a quote or a line end is quoted.
 #[derive(Clone, Debug)]
 pub struct CsvRows {
     columns: Vec<SchemaColumn>,

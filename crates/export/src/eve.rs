@@ -226,7 +226,7 @@ fn add(event: &mut Json, (name, object, inner, key): &EvePlace, value: &Value) {
     }
 }
 
-/// Returns a question of `dns_queries` as an object, or what else stands there as text.
+/// Returns a question of `dns_queries` as an object, or any other text unchanged.
 fn query(item: &str) -> Json {
     match item.rsplit_once(' ') {
         Some((name, kind)) => json!({"rrname": name, "rrtype": kind}),
@@ -234,7 +234,7 @@ fn query(item: &str) -> Json {
     }
 }
 
-/// Returns an answer of `dns_answers` as an object, or what else stands there as text.
+/// Returns an answer of `dns_answers` as an object, or any other text unchanged.
 fn answer(item: &str) -> Json {
     let mut words = item.splitn(4, ' ');
     let (Some(name), Some(ttl), Some(kind)) = (words.next(), words.next(), words.next()) else {

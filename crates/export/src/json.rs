@@ -12,7 +12,7 @@ pub type JsonWriter<W> = TextWriter<W, JsonRows>;
 /// Rows of JSON lines.
 #[derive(Clone, Debug)]
 pub struct JsonRows {
-    /// The columns, each with what comes before its value.
+    /// The columns, each with the text before its value.
     columns: Vec<(usize, String)>,
 }
 

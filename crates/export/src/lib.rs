@@ -10,7 +10,7 @@
 //! | `conn.log` of Zeek, flow events of Suricata's EVE | [`ZeekWriter`], [`EveWriter`] | anything that is `Write` |
 //!
 //! Each is a [`RecordWriter`]: records are written as flows end, and [`flush`](RecordWriter::flush)
-//! makes what was written so far readable.
+//! makes all records written so far readable.
 //!
 //! A writer is created with columns of a [`Schema`](record::Schema), and takes a
 //! [`Row`] of values in the order of that schema. Formats with fixed columns look up

@@ -80,7 +80,7 @@ pub(crate) mod linux {
             if self.current.is_some() { Verdict::Accept } else { Verdict::Deny }
         }
 
-        /// The port returns with the flow that has it, for whatever reason the flow ends.
+        /// The port is released when its flow ends, for any reason.
         fn on_end(&mut self, _: &FlowKey, flow: &mut Translation, _: EndedBy) {
             if let Translation::Inside(port) = *flow {
                 self.inside.remove(&port);

@@ -1,5 +1,5 @@
-//! An appliance between two interfaces that lets each flow have so many bytes a second, and shows a
-//! third interface a copy of what it drops.
+//! An appliance between two interfaces that limits each flow to a rate in bytes per second, and
+//! sends a copy of dropped frames to a third interface.
 //!
 //! ```text
 //! cargo run -p flowloom --example rate_limiter -- eth0 eth1 125000 [eth2]

@@ -1,4 +1,4 @@
-//! A sensor: names the protocol of each connection by its payload, whatever port it uses.
+//! A sensor: names the protocol of each connection by its payload, on any port.
 #![expect(clippy::print_stdout, reason = "an example says what it found")]
 #![expect(clippy::cast_possible_truncation, reason = "the packets are short")]
 

@@ -89,7 +89,7 @@
 //! # Features
 //!
 //! The defaults suffice for captures, rules, policies and applications. Without them
-//! (`default-features = false`), name what is needed:
+//! (`default-features = false`), enable the features that you need:
 //!
 //! * `apps`, `capture`, `classifier`, `dpi`, `engine`, `filter`, `io`, `packet`, `record`,
 //!   `scheduler`: the libraries of the table above.

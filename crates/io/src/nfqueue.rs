@@ -186,7 +186,7 @@ fn number(value: &[u8]) -> u32 {
     value.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
-/// Reads a packet into a buffer; `None` if the message is none.
+/// Reads a packet into a buffer; `None` if the message contains no packet.
 fn packet(bytes: &[u8], mut buffer: Vec<u8>) -> Option<Waiting> {
     buffer.clear();
     let (PACKET, body) = first_message(bytes)? else { return None };

@@ -107,7 +107,7 @@ impl Page {
         self.markup(format_args!("<p class=\"note\">{}</p>\n", escape(text)));
     }
 
-    /// Adds what has to be known first: warnings, and figures with their names, as tiles.
+    /// Adds the introduction: warnings, and figures with their names, as tiles.
     pub fn overview(&mut self, warnings: &[String], tiles: &[(&str, String)]) {
         self.text.push_str("<div class=\"warnings\">");
         for warning in warnings {
@@ -131,7 +131,7 @@ impl Page {
         self.text.push_str("</div>\n");
     }
 
-    /// Adds what is folded until a reader opens it.
+    /// Adds a section that is collapsed until the reader opens it.
     pub fn folded(&mut self, title: &str, add: impl FnOnce(&mut Self)) {
         self.markup(format_args!("<details class=\"account\"><summary>{}</summary>\n", escape(title)));
         add(self);

@@ -88,7 +88,7 @@ reasons! {
     InterfaceDropped = "interface_dropped";
     /// A copy of a packet shortly before it, which a source dropped on request.
     Duplicate = "duplicate";
-    /// A packet that sampling passed over.
+    /// A packet that sampling skipped.
     NotSampled = "not_sampled";
 }
 

@@ -1,4 +1,4 @@
-//! A replacement policy of one's own in the item that compares policies.
+//! Runs a custom replacement policy in the item that compares policies.
 //!
 //! LFU evicts, of the lines that a session may be in, the one with the fewest accesses since it was
 //! filled, and among equals the oldest. A whole simulator may take part as well: a closure that

@@ -1,4 +1,4 @@
-//! A classifier of one's own in the items that compare trees.
+//! Runs a custom classifier in the items that compare trees.
 //!
 //! Tuple space search (Srinivasan, Suri and Varghese, 1999) keeps one map per combination of prefix
 //! lengths. It asks each map for the rules with the key's prefixes.

@@ -1,4 +1,4 @@
-//! A scheduling policy of one's own in every item that compares schedulers.
+//! Runs a custom scheduling policy in every item that compares schedulers.
 //!
 //! Jump consistent hash (Lamping and Veach, 2014) places each flow by its digest, like direct hash,
 //! but moves only 1/n of the flows when the n-th worker is added.

@@ -1,4 +1,4 @@
-//! A flow table of one's own in the item that compares tables.
+//! Runs a custom flow table in the item that compares tables.
 //!
 //! Linear probing in one array, half full, which stores keys and states together.
 

@@ -9,7 +9,7 @@ use flowloom_repro::{Agreement, Band, Context, PAPERS, Plan, Reproduction, Scale
 /// Largest ratio of the ends of a band: more says nothing about a value.
 const WIDEST: f64 = 1000.0;
 
-/// Returns what is wrong with the band of a value, or with having none.
+/// Returns the error in the band of a value, or in its absence.
 fn complaint(value: &Value) -> Option<&'static str> {
     let Some(Band { low, high }) = value.band else {
         let is_compared = value.paper.is_some() && value.unbanded.is_none();

@@ -39,7 +39,7 @@ struct DirectionAnswers {
 /// A time at the tap, and the step of its clock then.
 type Stamp = (u64, i64);
 
-/// What is the same for all flows of a session.
+/// Facts that all flows of a session share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts<'a> {
     /// The values of the columns about contents, in the first flow.
@@ -251,7 +251,7 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// A frame that the tap has captured, with what it is.
+/// A frame that the tap has captured, with its meaning.
 #[derive(Clone, Debug)]
 pub(crate) struct Captured<'a> {
     pub(crate) sent: &'a Sent,

@@ -76,7 +76,7 @@ pub(crate) struct Plan {
     pub(crate) snap_bytes: Option<usize>,
     /// The file ends inside its last packet.
     pub(crate) is_cut_off: bool,
-    /// Frames that belong to no flow stand between the others.
+    /// Frames that belong to no flow are mixed with the others.
     pub(crate) has_broken_frames: bool,
     pub(crate) framing: Framing,
     /// Records last so many seconds at most.

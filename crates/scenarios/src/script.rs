@@ -138,7 +138,7 @@ impl Session {
         self.sent.push(Sent { time_ns, session, connection, side, opener, datagram, segment });
     }
 
-    /// Sends what is lost before the tap.
+    /// Sends a frame that is lost before the tap.
     pub(crate) fn send_in_vain(&mut self, side: usize, header: &[u8], payload: &[u8]) {
         self.send(side, header, payload, None);
         self.sent.pop();

@@ -5,8 +5,8 @@ use flowloom_flow_key::hash::fold::split_mix;
 
 use crate::{Decision, LoadView, OrderGuarantee, Placement, PullPolicy, WorkItem, WorkerCount, WorkerId};
 
-/// Checks that a policy which guarantees order keeps it, whatever workers and queues do. `seed`
-/// determines their behavior.
+/// Checks that a policy which guarantees order keeps it for any timing of workers and queues.
+/// `seed` determines their behavior.
 ///
 /// The check places items of many flows in batches of 1 to 64. Between batches, workers complete
 /// some of their items and report some completions late, and some items are dropped before they

@@ -188,7 +188,7 @@ impl CacheSpec {
     ///
     /// # Panics
     ///
-    /// The cache panics if the policy chooses what is no candidate.
+    /// The cache panics if the policy chooses a line that is not a candidate.
     pub fn build_with(
         &self,
         policy: impl ReplacementPolicy + 'static,

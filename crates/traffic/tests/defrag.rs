@@ -201,7 +201,7 @@ fn truncated_fragment_is_not_joined() {
 }
 
 #[test]
-fn joined_datagram_has_the_time_of_its_last_fragment() {
+fn fragments_of_a_datagram_arrive_within_thirty_seconds() {
     let cut = query(7, 64);
     let frames = cut.cut_at(&[2, 4]);
     let late = |gap_ns: u64| {

@@ -1,4 +1,4 @@
-//! Random conversions: what is written is loaded by the programs of netfilter, and the kernel
+//! Random conversions: the programs of netfilter load the written rules, and the kernel
 //! forwards the same frames as with the original.
 //!
 //! All files use one pair of namespaces. The frames are numbered, so each one is compared.
@@ -25,7 +25,7 @@ use super::iptables_file::Features;
 use super::network::Network;
 use super::{Bench, LOADERS, Loader, Options, draw_rules};
 
-/// The type of the frame that passes the router after all others, whatever its rules are.
+/// The type of the last frame, which passes the router under any rules.
 const LAST: [u8; 2] = [0x88, 0xb5];
 
 /// The table that forwards the last frame.

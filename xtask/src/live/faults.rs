@@ -73,7 +73,7 @@ fn stop(mut child: Running) -> Result<(Option<i32>, Value)> {
 
 impl Faults {
     /// A bridge starts without its collector, and forwards when the collector comes and goes. It
-    /// denies what it denies, also with a bridge of the kernel that would forward.
+    /// denies the same frames beside a kernel bridge that would forward them.
     fn survives_the_collector(&self) -> Result<()> {
         self.write_rules(&["81"])?;
         let inside = |words: &[&str]| finish(ip(&["-n", BRIDGE]).args(words));

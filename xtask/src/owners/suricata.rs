@@ -68,8 +68,8 @@ enum Comparison {
 }
 
 /// Compares the flow events of each capture with the filters, prints each that another number of
-/// events match, and returns how many filters there are and hold. What is not judged follows from
-/// the filter and the event alone, and is counted by its reason.
+/// events match, and returns how many filters there are and hold. The filter and the event alone
+/// determine which comparisons are skipped; these are counted by reason.
 ///
 /// Suricata makes flows of the layers of a tunnel, so the events are those of a run that follows
 /// tunnels and of one that does not.

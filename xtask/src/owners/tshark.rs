@@ -36,7 +36,7 @@ const OURS: [&str; 10] = [
 /// Sender and receiver of a direction.
 type Way = [(String, String); 2];
 
-/// What is known of a direction.
+/// The values of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     counters: [u64; COUNTERS.len()],
@@ -107,7 +107,7 @@ fn compare_capture(
     }
 }
 
-/// Returns what the records say, or an empty map if there are none.
+/// Returns the values of the records, or an empty map without records.
 fn of_records(program: &Path, capture: &Path) -> Result<BTreeMap<Way, Counts>> {
     let text = output_of(program, capture, &OURS)?;
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());

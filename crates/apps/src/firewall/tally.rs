@@ -104,7 +104,7 @@ fn add(counter: &AtomicU64, more: u64) {
 pub(super) struct Tally {
     rules: Arc<FirewallRules>,
     generation: u32,
-    /// Counts by rule number; 0 stands for no rule.
+    /// Counts by rule number; 0 means no rule.
     by_rule: Box<[LiveHits]>,
     not_opened: LiveHits,
     /// Flows begun by their first verdict: accepted, denied.

@@ -57,7 +57,7 @@ impl Evidence {
     }
 }
 
-/// What is known of one direction.
+/// The label of one direction so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     pub(super) found: Option<Match>,

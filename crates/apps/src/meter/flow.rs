@@ -71,7 +71,7 @@ impl MeterFlow {
         &self.record
     }
 
-    /// Returns what is known of the protocol, if the run labels flows.
+    /// Returns the label of the protocol, if the run labels flows.
     #[must_use]
     pub fn label(&self) -> Option<&L7Flow> {
         self.label.as_deref()

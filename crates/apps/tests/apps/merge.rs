@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use crate::support::{Memory, values};
 use crate::traffic::{memory, sent};
 
-/// Runs an application over packets, and returns also what is saved of a part.
+/// Runs an application over packets, and also returns the saved form of the part.
 fn part<A: App<Flow: SaveState>>(
     memory: &Memory,
     layout: Layout,

@@ -148,8 +148,8 @@ unsafe fn enter_pairs<K: Key>(
 /// # Safety
 ///
 /// The processor has what [`Avx512Popcount`] proves. The range begins at a multiple of 32 and ends
-/// at [`FLIGHT`] or before; `looking` is not above its beginning; it has as many packets as the
-/// groups where it is said to be `FULL`. `root` is a root of this program.
+/// at [`FLIGHT`] or before; `looking` is not above its beginning; its packets fill the groups that
+/// are marked `FULL`. `root` is a root of this program.
 #[inline(always)]
 unsafe fn walk<K: Key, const FULL: bool>(
     program: &Program<K>,

@@ -93,7 +93,7 @@ impl Reload {
     }
 
     /// Reads the file, whose stamp is `now`, and activates its rules. Returns whether it has kept
-    /// its stamp meanwhile; otherwise what was read may be half a file, and has no effect.
+    /// its stamp meanwhile; otherwise the content may be half a file and is ignored.
     fn again(&mut self, now: Stamp, counts: &ReloadCounts) -> bool {
         // Opening a pipe could block forever.
         let is_other = std::fs::metadata(&self.path).is_ok_and(|file| !file.is_file());

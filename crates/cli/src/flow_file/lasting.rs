@@ -227,7 +227,7 @@ impl LastingWriter {
         }
     }
 
-    /// Sends what is held, if anything is.
+    /// Sends the held bytes, if there are any.
     fn commit(&mut self) {
         // A flush without records would still write the end of a compressed block.
         if std::mem::take(&mut self.is_unflushed) {

@@ -201,7 +201,7 @@ impl RecordFigures {
         self.ended == self.written + self.passed_over + self.lost && self.lost == known_lost
     }
 
-    /// Returns what was written where, for the verdict.
+    /// Returns the outputs and their destinations, for the verdict.
     pub(crate) fn verdict(&self) -> Option<String> {
         let path = self.path.as_ref()?;
         let mut text = format!("{} in {path}", counted(self.written, "record"));

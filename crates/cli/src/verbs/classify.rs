@@ -212,7 +212,7 @@ struct Tally<'a> {
     fragments: u64,
     looked_up: u64,
     unmatched: u64,
-    /// What is listed of each packet, if that is asked for.
+    /// The details to list for each packet, if requested.
     listed: Option<Vec<PacketVerdict>>,
     /// Some answer may depend on more than packets.
     is_open: bool,

@@ -183,7 +183,7 @@ pub fn choose_forms(common: &Common) {
     HAS_GROUPS.store(has_groups, Ordering::Relaxed);
 }
 
-/// Formats with numbers in groups of digits, whatever the output is.
+/// Formats numbers in groups of digits, for every kind of output.
 pub fn for_people<T>(format: impl FnOnce() -> T) -> T {
     let had_groups = HAS_GROUPS.swap(true, Ordering::Relaxed);
     let formatted = format();

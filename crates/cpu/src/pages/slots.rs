@@ -121,7 +121,7 @@ pub struct SlotArray<T> {
 
 /// The memory of cells. It drops their values.
 ///
-/// The type of the values is no parameter, because a generic type that implements `Drop` counts as
+/// The value type is not a parameter, because a generic type that implements `Drop` counts as
 /// a user of whatever its parameter borrows.
 struct OwnedCells {
     memory: ZeroedMemory,

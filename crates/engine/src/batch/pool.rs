@@ -89,7 +89,7 @@ impl DescriptorBatch {
 #[derive(Debug)]
 pub(crate) struct BatchPart {
     pub(crate) batch: Arc<DescriptorBatch>,
-    /// Bit `i` stands for descriptor `i`. The mask is never 0.
+    /// Bit `i` represents descriptor `i`. The mask is never 0.
     pub(crate) mask: u64,
 }
 

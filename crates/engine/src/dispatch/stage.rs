@@ -338,7 +338,7 @@ impl<'a> InputStage<'a> {
         self.reader.fail(|packets| Fault::InputPanicked { packets, message });
     }
 
-    /// Returns the counts, and what was dispatched. The workers have ended by then.
+    /// Returns the counts and the dispatched packets. The workers have ended by then.
     pub(crate) fn finish(mut self) -> (InputEnd, Dispatched) {
         self.reader.publish();
         let dispatched = self.dispatcher.finish(&mut self.losses);

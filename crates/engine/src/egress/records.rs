@@ -84,7 +84,7 @@ pub trait RecordSink<F> {
         Ok(())
     }
 
-    /// Does what does not depend on records, such as to connect again. The engine calls it about
+    /// Does work that does not depend on records, such as reconnecting. The engine calls it about
     /// twice per second, for the first time soon after the start.
     ///
     /// # Errors

@@ -185,7 +185,7 @@ impl Chunk {
         self.is_of_segment
     }
 
-    /// Takes the segment out, and what is known of its packets. A panic may have dropped it.
+    /// Takes the segment and its decoded packets out. A panic may have dropped it.
     pub(crate) fn untake(&mut self) -> Option<(Box<dyn Segment>, Arrived, Option<SourceError>)> {
         let Unjoined { segment, arrived, error } = self.segment.take()?;
         Some((segment.into_inner().unwrap_or_else(PoisonError::into_inner), arrived, error))
@@ -256,8 +256,8 @@ impl Chunk {
         }
     }
 
-    /// Forgets what was decoded, after a panic. Returns the number of packets that the reader has
-    /// counted.
+    /// Discards the decoded packets after a panic. Returns the number of packets that the reader
+    /// has counted.
     pub(crate) fn lose(&mut self) -> u64 {
         self.lists.iter_mut().for_each(Vec::clear);
         *self.losses().1 = Losses::default();

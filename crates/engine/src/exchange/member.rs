@@ -1,4 +1,4 @@
-//! A thread of the sharded layout: reads, decodes and processes what is next.
+//! A thread of the sharded layout: reads, decodes or processes the next chunk.
 
 use super::{CHUNK_BYTES, Exchange, Others, lock, try_lock};
 use crate::error::{Fault, SinkError};
@@ -60,8 +60,8 @@ impl<'x, 'a> Member<'x, 'a> {
         }
     }
 
-    /// Does a step of work. A panic of a source, an application or a sink ends only what it
-    /// interrupts.
+    /// Does a step of work. A panic of a source, an application or a sink ends only the interrupted
+    /// operation.
     pub(crate) fn poll(&mut self) -> Polled {
         match caught(|| self.step()) {
             Ok(polled) => polled,

@@ -11,7 +11,7 @@
 //! read chunks at the same time; otherwise one at a time reads. A thread processes the lists of a
 //! shard in the order of the chunks. There is a shard for each thread, which processes it unless it
 //! is behind; then an idle thread helps. Since all packets of a flow pass through one shard in the
-//! order of the input, every application gets what it would get from one thread. Threads meet once
+//! order of the input, every application gets the same calls as with one thread. Threads meet once
 //! per chunk and shard, not per packet.
 //!
 //! At most a [window](WINDOW) of chunks is in work, so a slow shard ends reading until it catches

@@ -256,8 +256,8 @@ impl Decoder {
     }
 
     /// Passes the headers, hash and place of a packet, given with its number and its stamp, to
-    /// `to`. Returns the reason if the packet has no key. The census counts what is not usual,
-    /// under the packet's number counted from 1.
+    /// `to`. Returns the reason if the packet has no key. The census counts unusual headers under
+    /// the packet's number, counted from 1.
     ///
     /// `to` reads the headers where the decoder wrote them: a copy would wait until the single-byte
     /// stores have reached memory, after all other pending stores.

@@ -110,7 +110,7 @@ impl<F: FlowState, A: App<Flow = F>> Evict<FlowKey, F> for EvictUnestablished<'_
     }
 }
 
-/// Live flows and the records of ended ones, whatever their state and their table are.
+/// Live flows and the records of ended ones, for any type of state and table.
 pub(crate) trait FlowStore: Any + Send {
     /// Prefetches the table's lines for hashes.
     fn prefetch(&self, hashes: &[TableHash]);

@@ -150,7 +150,7 @@ impl<'a> SharedRunner<'a> {
         self.flows.flush_if_requested(&mut self.epoch);
     }
 
-    /// Does what does not depend on packets, while there are none.
+    /// Does work that does not depend on packets, while none arrive.
     pub(crate) fn idle(&mut self) {
         self.flush_if_requested();
         if let Some(time_ns) = self.silent_time.step() {

@@ -1,5 +1,5 @@
-//! Applications hear when flows begin and end and how time passes, can be chosen at run time, and
-//! can stand beside each other.
+//! Applications are told of the begin and end of flows and of the time, can be chosen at run time,
+//! and can be combined.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

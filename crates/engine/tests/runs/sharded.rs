@@ -1,4 +1,4 @@
-//! The sharded layout: equal to one thread, whatever threads, chunks and segments do.
+//! The sharded layout: equal to one thread, for any threads, chunks and segments.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -270,7 +270,7 @@ fn a_failure_behind_a_wrong_assumption_does_not_count() {
 
 #[test]
 fn slow_shard_pauses_reading_until_it_catches_up() {
-    /// Yields packets for ever, and counts the batches that were asked for.
+    /// Yields packets forever, and counts the requested batches.
     struct Endless(Memory, u64);
     impl PacketSource for Endless {
         fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {

@@ -1,4 +1,4 @@
-//! Appliances: every frame leaves, or is dropped for a counted reason, whatever fails.
+//! Appliances: under any failure, every frame leaves or is dropped for a counted reason.
 
 use std::time::Duration;
 

@@ -198,8 +198,8 @@ impl<'g, K, V> Writer<'g, K, V> {
         self.progress.number
     }
 
-    /// Returns space for a new flow. There is none if the index is full because there was no memory
-    /// for a larger one, and there still is none.
+    /// Returns space for a new flow. No space is left if the index is full and memory for a larger
+    /// one could not be allocated.
     #[inline(always)]
     pub(super) fn space(&mut self, hash: TableHash) -> Option<Space<'g, K, V>> {
         self.space_now(hash).or_else(|| self.space_of_larger(hash))
@@ -217,8 +217,8 @@ impl<'g, K, V> Writer<'g, K, V> {
         self.space_now(hash)
     }
 
-    /// Inserts a node whose key is absent into the space for its hash, which was the last thing
-    /// that was asked for. Returns the node.
+    /// Inserts a node whose key is absent into the space for its hash, which the preceding call
+    /// returned. Returns the node.
     #[inline(always)]
     pub(super) fn enter(&mut self, space: &Space<'g, K, V>, node: Node<K, V>) -> &'g Node<K, V> {
         let hash = node.hash;

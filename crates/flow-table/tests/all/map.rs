@@ -531,7 +531,7 @@ fn a_map_of_references_may_be_dropped_after_what_they_refer_to() {
     assert_eq!(pairs.len(), 1);
 }
 
-/// A map, and what it gives, may have a shorter lifetime than that with which it was made.
+/// A map and its iterators are covariant in their lifetime.
 #[expect(dead_code, reason = "these functions need only compile")]
 mod covariant {
     use flowloom_flow_table::FlowMap;

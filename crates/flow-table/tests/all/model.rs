@@ -272,7 +272,7 @@ impl Flow {
     }
 }
 
-/// A table beside the model of what it has.
+/// A table and a model of its contents.
 struct Pair<T> {
     table: T,
     flows: HashMap<u64, Flow>,

@@ -1,4 +1,4 @@
-//! The path of inline mode, written by hand for one purpose: no stages, no counters by reason, no
+//! A special-purpose version of the path of inline mode: no stages, no counters by reason, no
 //! report.
 
 use flowloom_engine::App;

@@ -49,7 +49,7 @@ impl EncapsulationCounts {
         followed.chain(left).chain(unknown).chain(no_key).chain(others).chain(lengths).collect()
     }
 
-    /// Reads counts from lines of text. Returns `None` if a line is none of
+    /// Reads counts from lines of text. Returns `None` if a line is not in the format of
     /// [`to_lines`](Self::to_lines).
     pub fn from_lines(lines: &[String]) -> Option<Self> {
         let mut counts = Self::default();

@@ -15,7 +15,7 @@ impl Layers<'_> {
         self.deeper()?.ethernet(at + 4)
     }
 
-    /// Skips Cisco's metadata: a version, a count, that many options of four bytes, then another
+    /// Skips Cisco's metadata: a version, a count, as many options of four bytes, then another
     /// type.
     pub(super) fn cisco_metadata(self, at: usize) -> Decoded {
         let header = self.take::<2>(at, CUT)?;

@@ -71,7 +71,7 @@ use layers::Layers;
 ///
 /// # Errors
 ///
-/// The [`DropReason`] under which to count the packet. It never panics, whatever the bytes.
+/// The [`DropReason`] under which to count the packet. It never panics, for any bytes.
 ///
 /// # Examples
 ///

@@ -47,7 +47,7 @@ pub(super) fn grid(context: &Context<'_>) -> Result<Grid, ItemError> {
     Ok(grid)
 }
 
-/// Returns what the mechanisms do by themselves, whatever the order of the schemes: bundles that
+/// Returns the effects of the mechanisms alone, without the order of the schemes: bundles that
 /// wait for their worker never move a flow, and fetching a flow's state takes time.
 pub(super) fn mechanisms(context: &Context<'_>) -> Result<[Value; 2], ItemError> {
     let (machine, model) = (xeon(context)?, CAPTURES[1].1);

@@ -61,7 +61,7 @@ enum Asked {
     Bits(PayloadBits),
 }
 
-/// A word of four bytes, what is done to it, and the values that it may have then.
+/// A word of four bytes, the operations on it, and the values that the result may have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct WordTest {
     at: u32,

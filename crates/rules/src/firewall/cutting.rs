@@ -36,7 +36,7 @@ impl Part {
     }
 }
 
-/// What remains of an entry.
+/// The packets of an entry that no earlier entry decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Left {
     /// Some packet reaches it.
@@ -88,7 +88,8 @@ impl Cutting {
         Ok(taken)
     }
 
-    /// Returns what remains of each entry. `watch` receives the number of examined entries.
+    /// Returns the remaining packets of each entry. `watch` receives the number of examined
+    /// entries.
     pub(super) fn left(&mut self, mut watch: impl FnMut(u32)) -> Vec<Left> {
         self.taken = Vec::with_capacity(self.entries.len());
         let mut all = Vec::with_capacity(self.entries.len());

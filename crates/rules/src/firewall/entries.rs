@@ -72,7 +72,7 @@ pub struct Source {
 pub struct Note {
     /// Line, from one.
     pub line: usize,
-    /// What was skipped, and why.
+    /// The skipped input, with the reasons.
     pub text: String,
 }
 

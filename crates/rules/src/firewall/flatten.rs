@@ -52,7 +52,7 @@ pub struct ChainRule {
     /// Fields that it writes before its target takes effect.
     pub writes: Vec<Write>,
     /// Conditions under which iptables drops a later fragment at byte 8 instead of evaluating the
-    /// rule, whatever its target is.
+    /// rule, for any target.
     pub drops_second: Option<Conditions>,
 }
 

@@ -172,7 +172,8 @@ impl Packet<'_> {
         }
     }
 
-    /// Returns what is known of the packet except its interfaces and bytes, which lie elsewhere.
+    /// Returns all fields of the packet except its interfaces and bytes, which are stored
+    /// elsewhere.
     #[must_use]
     pub const fn detached(self) -> Packet<'static> {
         Packet { input: None, output: None, network: None, ..self }

@@ -179,7 +179,7 @@ impl Region {
         if pieces == 0 { Overlap::Whole } else { Overlap::Part { pieces } }
     }
 
-    /// Appends what remains of it without another.
+    /// Appends the difference between it and another region.
     pub(super) fn subtract(mut self, other: &Self, left: &mut Vec<Self>) {
         if self.overlap(other) == Overlap::None {
             left.push(self);
@@ -231,7 +231,7 @@ impl Region {
 }
 
 /// The interface names that conditions distinguish: every name, a name for every prefix, and one
-/// that is none of them.
+/// other name.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     names: Vec<String>,
@@ -518,7 +518,7 @@ fn with_flags(mut pieces: Vec<Region>, holds: impl Fn(u8) -> bool) -> Vec<Region
     pieces
 }
 
-/// Returns what remains of pieces without others.
+/// Returns the difference between two lists of pieces.
 pub(super) fn without(mut pieces: Vec<Region>, others: &[Region]) -> Result<Vec<Region>, TooMuch> {
     for other in others {
         let mut left = Vec::with_capacity(pieces.len());

@@ -12,7 +12,7 @@ use super::region::{Overlap, Region, TooMuch};
 /// steps for others.
 const PART_OF_STEPS: u64 = 16;
 
-/// Steps that a search may take in any case, if that many are left.
+/// Steps that every search may take, if so many remain.
 const SEARCH_STEPS: u64 = 1 << 20;
 
 /// The fate of the packets of a layer.

@@ -75,7 +75,7 @@ pub(super) enum Step {
     Out(usize),
 }
 
-/// Returns the entries of groups, which each stand for an entry.
+/// Returns the entries of the groups; each group replaces one entry.
 pub(super) fn regrouped(entries: &[Entry], groups: Vec<Vec<(Conditions, Step)>>) -> Vec<Entry> {
     let mut starts = Vec::with_capacity(groups.len() + 1);
     let mut next = 0;

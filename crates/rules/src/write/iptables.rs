@@ -87,7 +87,7 @@ fn option_of(test: &Test) -> Option<&'static str> {
     }
 }
 
-/// Returns a test that interfaces are none of several as one test of each.
+/// Splits a test that excludes several interfaces into one test per interface.
 fn one_interface_each(test: &Test) -> Vec<Test> {
     let each = |names: &[InterfacePattern], kind: fn(Vec<InterfacePattern>) -> TestKind| {
         names.iter().map(|name| Test::new(kind(Vec::from([name.clone()])), true)).collect()

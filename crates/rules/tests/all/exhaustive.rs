@@ -1,7 +1,7 @@
 //! Comparing, minimising and checking small policies, beside all packets that there are.
 //!
-//! The rules ask for few values of each field, so one packet for each combination of them, and of a
-//! value beyond them, stands for all packets.
+//! The rules match few values of each field, so one packet for each combination of them, and of one
+//! other value, represents all packets.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,11 @@ use flowloom_rules::firewall::{
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-/// Addresses below this are asked for.
+/// Rules match addresses below this.
 const ADDRESSES: u8 = 3;
-/// Ports below this are asked for.
+/// Rules match ports below this.
 const PORTS: u16 = 2;
-/// TCP flags that are asked for.
+/// TCP flags that rules match.
 const FLAGS: [u8; 4] = [0, 2, 16, 18];
 /// Two protocols that rules ask for; and one with ports and one without, that stand for all others.
 const PROTOCOLS: [u8; 4] = [6, 17, 132, 47];
@@ -103,7 +103,7 @@ fn policies() -> impl Strategy<Value = (Policy, BTreeSet<usize>)> {
     })
 }
 
-/// Returns one packet for each combination of values that a policy can tell apart.
+/// Returns one packet for each combination of values that a policy can distinguish.
 fn all_packets() -> Vec<Packet<'static>> {
     let mut packets = Vec::new();
     let address = |last: u8| core::array::from_fn(|i| if i == 15 { last } else { 0 });

@@ -144,8 +144,8 @@ impl Backlog {
         }
     }
 
-    /// Returns the backlog in bytes, whatever an item costs and a worker can do. Where the counters
-    /// have no bytes, an item counts as a mean one.
+    /// Returns the backlog in bytes, ignoring the cost of items and the speed of workers. Where the
+    /// counters have no bytes, an item counts as a mean one.
     pub(crate) fn in_bytes(topology: &Topology) -> Self {
         let own = Self::new(topology);
         let cost = Cost { item: 0, byte: 1 << FRACTION, is_fixed: true, ..Cost::new() };

@@ -22,7 +22,7 @@ pub enum CaptureError {
         /// Path of the file.
         path: PathBuf,
     },
-    /// The content is none of the supported formats.
+    /// The content is not in a supported format.
     #[error(
         "{} is not a capture file\n  first bytes {first_bytes}: {why}\n  accepted: pcap, pcapng, and either of them in gzip, zstd, xz or lz4",
         path.display()

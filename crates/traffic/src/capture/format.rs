@@ -47,7 +47,7 @@ impl Format {
         }
     }
 
-    /// Returns the format in words.
+    /// Returns the name of the format.
     pub fn describe(self) -> String {
         match self {
             Self::Pcapng => String::from("pcapng"),

@@ -60,7 +60,7 @@ pub enum Notice {
     Undecodable {
         /// The file.
         path: PathBuf,
-        /// Its link types in words.
+        /// The names of its link types.
         links: String,
     },
     /// A file of a directory is not a capture.

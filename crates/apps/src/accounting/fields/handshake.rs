@@ -10,8 +10,8 @@ use crate::accounting::connection::{ACK, RST, SYN};
 
 /// The times of a handshake: from the last SYN before the answer to that answer, and from the
 /// answer to the first ACK of the opening side. Their sum is the round-trip time between both ends,
-/// regardless of the capture point. The order of the packets is that of their time stamps: the ACK
-/// may stand before the answer in the capture.
+/// regardless of the capture point. The order of the packets is that of their time stamps: the
+/// capture may contain the ACK before the SYN-ACK.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Handshake {
     /// The last SYN, and its direction.

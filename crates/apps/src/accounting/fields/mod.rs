@@ -93,8 +93,7 @@ pub trait Fields: Clone + fmt::Debug + Default + Send + Sync + 'static {
     /// Appends one value per column. `way` is the direction of packets from the source.
     fn values(&self, way: Direction, out: &mut Vec<Value>);
 
-    /// Adds a packet of the record, if the group of the fields is asked for, or is
-    /// [their own](Group::Own).
+    /// Adds a packet of the record, if the group of the fields was requested or is [`Group::Own`].
     #[inline(always)]
     fn on_packet_of(&mut self, packet: &PacketView<'_>, asked: GroupSet, store: &FieldStore) {
         if is_asked(Self::COLUMNS, asked) {
@@ -102,7 +101,7 @@ pub trait Fields: Clone + fmt::Debug + Default + Send + Sync + 'static {
         }
     }
 
-    /// Appends one value per column. They are missing if the group of the fields is not asked for.
+    /// Appends one value per column. They are missing if the group of the fields was not requested.
     fn values_of(&self, way: Direction, asked: GroupSet, out: &mut Vec<Value>) {
         if is_asked(Self::COLUMNS, asked) {
             self.values(way, out);

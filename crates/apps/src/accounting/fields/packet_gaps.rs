@@ -11,8 +11,8 @@ use super::{FieldStore, Fields};
 /// Minimum, mean, maximum and deviation of the time between two consecutive packets of one
 /// direction, in the order of their time stamps.
 ///
-/// A packet may stand one place too late in the capture. One that is stamped before the two latest
-/// packets of its direction is left out.
+/// The capture may contain a packet one position too late. One that is stamped before the two
+/// latest packets of its direction is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketGaps {
     sides: [DirectionGaps; 2],

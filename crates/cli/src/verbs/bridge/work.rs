@@ -157,7 +157,7 @@ impl RecordSink<GuardedFlow> for Forgotten {
 
 /// Opens the destination of records. Also returns whether the destination is standard output.
 ///
-/// Frames pass whatever happens to the records, so a collector need not listen yet.
+/// Frames pass even if records are lost, so the collector may start later.
 fn writer(arguments: &Bridge, common: &Common) -> Result<(Option<LastingWriter>, bool), Failure> {
     let Some(path) = &arguments.flows else { return Ok((None, false)) };
     let destination = Destination::parse(path, arguments.flows_format).map_err(Failure::Usage)?;

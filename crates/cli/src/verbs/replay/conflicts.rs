@@ -20,7 +20,7 @@ struct Conflict {
     /// Options that show it. `CAPTURE` and `RULES` stand for files.
     #[cfg_attr(not(test), expect(dead_code, reason = "tests run the examples"))]
     example: &'static str,
-    /// Returns what is wrong with the arguments, and what to do.
+    /// Returns the error in the arguments and its remedy.
     refuses: fn(&Replay) -> Option<String>,
 }
 
@@ -296,8 +296,8 @@ pub(super) fn shards_excluded_by(arguments: &Replay) -> Option<&'static str> {
     ])
 }
 
-/// Returns why workers without a named layout are those of a pipeline. The sharded layout keeps any
-/// order, but who asks for one means the papers'.
+/// Returns why workers without a named layout are those of a pipeline. The sharded layout keeps
+/// every order, but `--order` selects an order of the papers.
 pub(super) fn pipeline_asked_by(arguments: &Replay) -> Option<&'static str> {
     let order = arguments.order.map(|_| "--order is for the pipeline");
     shards_excluded_by(arguments).or(order)

@@ -57,7 +57,7 @@ pub(crate) enum Origin {
     Captures(Vec<PathBuf>),
     /// An interface, by which all packets come in.
     Interface(String),
-    /// Two interfaces: what comes in by one leaves by the other.
+    /// Two interfaces: a packet that enters by one leaves by the other.
     Wire([String; 2]),
 }
 

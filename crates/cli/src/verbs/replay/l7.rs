@@ -83,7 +83,7 @@ pub(super) struct Labels {
 }
 
 impl Labels {
-    /// Adds what is known of the protocol of a record.
+    /// Adds the protocol label of a record.
     pub(super) fn add(&mut self, flow: &L7Flow) {
         match flow.state() {
             L7State::Matched => self.matched += 1,

@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure
     Ok(status(&plan, &ran, &result, common))
 }
 
-/// What goes on around a run: its control, reloads, and what people see meanwhile.
+/// The services that accompany a run: its control, reloads, and what people see meanwhile.
 struct Around {
     control: Arc<Control>,
     reloads: Arc<ReloadCounts>,
@@ -227,7 +227,7 @@ struct Written {
     lost: u64,
 }
 
-/// Writes what remains of the records, and warns of what was not written.
+/// Writes the remaining records, and warns of lost ones.
 fn finish_records(
     plan: &Plan<'_>,
     ran: &Ran<'_>,

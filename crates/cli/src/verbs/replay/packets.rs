@@ -93,7 +93,7 @@ fn row_of<'a>(headers: &Headers, key: &'a [u8]) -> PacketHeaders<'a> {
     }
 }
 
-/// Reads keys, as they stand in the column `flow_key`, one behind the other.
+/// Reads concatenated keys in the format of the column `flow_key`.
 fn read_keys(path: &Path) -> Result<HashSet<FlowKey>, Failure> {
     let failed = |why: String| Failure::Input(format!("cannot read the keys {}: {why}", path.display()));
     let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;

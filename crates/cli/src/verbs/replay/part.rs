@@ -74,7 +74,7 @@ pub(super) fn header(
     Ok(header)
 }
 
-/// Writes what is known of the flows as a part.
+/// Writes the states of the flows as a part.
 ///
 /// # Errors
 ///

@@ -89,7 +89,7 @@ impl Variant {
     }
 }
 
-/// Builds a variant; `None` where it does not apply, which is said.
+/// Builds a variant; `None` where it does not apply, which the report states.
 fn build(
     name: VariantName,
     set: &RuleSet,

@@ -18,7 +18,8 @@ pub(super) struct Read {
     pub(super) test: Option<Test>,
 }
 
-/// Reads the options that follow the name of a match, up to a word that is none of its options.
+/// Reads the options that follow the name of a match, up to the first word that is not one of its
+/// options.
 pub(super) fn read(name: &str, words: &[Word]) -> Read {
     let (mut is_negated, mut next) = (false, 0);
     let (mut expression, mut text) = (None, None);

@@ -9,8 +9,8 @@ use super::ast::Expr;
 use super::lower::{describe, ecn, number};
 use crate::firewall::{HeaderField, Write, WrittenField, WrittenValue};
 
-/// Returns what a statement writes; nothing if no supported comparison asks for the field. What is
-/// not listed may be asked for.
+/// Returns what a statement writes; nothing if no supported comparison asks for the field. A field
+/// that is not listed can be matched.
 ///
 /// # Errors
 ///

@@ -150,7 +150,7 @@ pub(super) struct Rule {
 #[derive(Debug, Default)]
 pub(super) struct Parsed {
     pub(super) tables: Vec<Table>,
-    /// What is not read, by line.
+    /// Statements that are not supported, by line.
     pub(super) notes: Vec<(usize, String)>,
     pub(super) errors: Vec<LoadError>,
 }

@@ -43,7 +43,7 @@ pub(super) struct Parser<'a> {
     pub(super) tables: Vec<Table>,
     pub(super) defined: BTreeMap<String, Value>,
     pub(super) errors: Vec<LoadError>,
-    /// What is not read, by line.
+    /// Statements that are not supported, by line.
     pub(super) notes: Vec<(usize, String)>,
     pub(super) rules: usize,
     pub(super) elements: usize,

@@ -260,8 +260,8 @@ impl DetailReader {
         Ok(())
     }
 
-    /// Counts what is not kept: blocks of statistics and of unknown kinds, and invalid options.
-    /// Also returns how many packets were not found again.
+    /// Counts the details that a copy loses: blocks of statistics and of unknown kinds, and invalid
+    /// options. Also returns how many packets were not found again.
     #[must_use]
     pub fn left_behind(&self) -> (Annotations, u64) {
         let left = Annotations {

@@ -10,9 +10,9 @@ use flowloom_packet::InterfaceName;
 
 use crate::capture::annotations::Words;
 
-/// Number of interfaces that are told apart. A larger number would be an attack on memory.
+/// Number of interfaces with counts of their own. A larger number would be an attack on memory.
 const INTERFACES_MAX: usize = 1 << 16;
-/// The number that stands for undeclared interfaces, and for those beyond the limit.
+/// The index shared by undeclared interfaces and those beyond the limit.
 const OTHERS: u32 = u32::MAX;
 
 /// The losses of an interface. Interfaces of several sections with one number and name count

@@ -3,8 +3,8 @@
 //!
 //! A read of a mapped page beyond the end of its file raises SIGBUS, which ends the process. This
 //! handler looks the address up among the registered mappings, maps pages of zeros over everything
-//! after the new end, and records the end. The read then continues, and the walk learns of the loss
-//! before it yields what it read.
+//! after the new end, and records the end. The read then continues, and the walk detects the loss
+//! before it yields the packets.
 //!
 //! The handler calls `fstat`, `mmap`, `sigaction` and `raise` and accesses only atomics. All of
 //! these may be used in a signal handler (on Linux `mmap` is a plain system call).

@@ -162,7 +162,7 @@ impl Drop for EndOnDrop {
     }
 }
 
-/// Fills buffers until the reader ends or the walk wants no more.
+/// Fills buffers until the reader ends or the walk is dropped.
 fn run(shared: &Shared, mut feed: Feed) {
     loop {
         let mut state = shared.lock();

@@ -28,7 +28,7 @@ pub(crate) struct Member {
     pub(crate) bytes: Option<u64>,
     /// The mapping, kept for the next pass.
     pub(crate) mapping: Option<Mapping>,
-    /// What is read of a mapped file, unless all of it is.
+    /// The range to read of a mapped file, unless all of it is read.
     pub(crate) range: Option<MemberRange>,
     /// Time of the first packet; 0 without packets, `None` if it was not read.
     pub(crate) first_ns: Option<u64>,
@@ -53,7 +53,7 @@ pub(crate) struct Opener {
     pub(crate) give_up: GiveUp,
     /// Whether the files are read again.
     pub(crate) keeps_mappings: bool,
-    /// Whether to unmap what was read.
+    /// Whether to unmap the pages after they were read.
     pub(crate) releases: bool,
     /// Whether packets get the names of their files.
     pub(crate) names_files: bool,
@@ -87,7 +87,7 @@ pub(crate) enum Opened {
 }
 
 impl Member {
-    /// Returns its path. Standard input has its name in words.
+    /// Returns its path. Standard input is called by that name.
     pub(crate) fn path(&self) -> &Path {
         match &self.input {
             Input::Stdin => Path::new(STDIN),

@@ -295,7 +295,7 @@ impl Capture {
         })
     }
 
-    /// Unmaps what was read, except the last part, which other threads may still read.
+    /// Unmaps the pages that were read, except the last ones, which other threads may still read.
     pub(crate) fn release_behind(&mut self) {
         const KEPT_BYTES: usize = 8 << 20;
         if let Body::Mapped(mapped) = &mut self.body {

@@ -162,7 +162,7 @@ impl CapturePart {
         Ok(())
     }
 
-    /// Records what was read of the current file.
+    /// Records the summary of the current file.
     fn close(&mut self, capture: &Capture, is_over: bool) {
         self.files.push(PartFile {
             file: self.file,

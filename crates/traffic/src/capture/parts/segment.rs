@@ -64,7 +64,7 @@ pub(crate) struct Splitter {
     mapping: Mapping,
     /// The end of the last segment that was right.
     known: WalkPosition,
-    /// What was read up to there.
+    /// The summary of the records up to there.
     read: FileRead,
     /// Where the next segment begins, if the assumptions are right.
     next: WalkPosition,
@@ -151,7 +151,7 @@ impl Splitter {
         Rejoined::Right
     }
 
-    /// Returns what was read so far.
+    /// Returns the summary of the records read so far.
     pub(crate) fn read(&self) -> &FileRead {
         &self.read
     }

@@ -64,7 +64,7 @@ pub struct CaptureSet {
     current: Option<Capture>,
     /// The open file, while it is read in segments; then `current` is `None`.
     splitter: Option<Box<Splitter>>,
-    /// What was read of the open file in segments.
+    /// The summary of the segments of the open file.
     before: Option<FileRead>,
     /// Whether the open file is read in order to its end.
     is_in_order: bool,
@@ -240,7 +240,7 @@ impl CaptureSet {
         }
     }
 
-    /// Returns what was read of the open file.
+    /// Returns the summary of the open file.
     fn open_read(&self) -> Option<FileRead> {
         if let Some(splitter) = &self.splitter {
             return Some(splitter.read().clone());
@@ -248,7 +248,7 @@ impl CaptureSet {
         self.current.as_ref().map(|capture| self.read_of(capture))
     }
 
-    /// Returns what was read of a file, whose rest `capture` reads.
+    /// Returns the summary of a file whose rest `capture` reads.
     fn read_of(&self, capture: &Capture) -> FileRead {
         let rest = FileRead::new(capture);
         self.before.clone().map_or(rest.clone(), |mut read| {
@@ -290,7 +290,7 @@ impl CaptureSet {
         self.packets
     }
 
-    /// Returns the paths of the set in reading order; standard input has its name in words.
+    /// Returns the paths of the set in reading order; standard input is called by that name.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         let merged = self.merge.iter().flat_map(|merge| merge.order());
         let concat = if self.merge.is_some() { 0..0 } else { 0..self.members.len() };

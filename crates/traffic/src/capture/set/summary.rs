@@ -66,7 +66,7 @@ impl FileSummary {
     }
 }
 
-/// What was read of one file, by its only reader or by one of several.
+/// The summary of one file, from its only reader or from one of several.
 #[derive(Clone, Debug)]
 pub(crate) struct FileRead {
     pub(crate) summary: FileSummary,
@@ -86,7 +86,7 @@ impl FileRead {
         }
     }
 
-    /// Adds what was read of the same file from the end of this reading on.
+    /// Adds the summary of the next range of the same file.
     pub(crate) fn append(&mut self, later: Self) {
         let summary = &mut self.summary;
         let packets_before = summary.packets;

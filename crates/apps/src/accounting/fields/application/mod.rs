@@ -12,9 +12,8 @@
 //!
 //! Each is a pure function of a byte slice. It reads each byte a bounded number of times, allocates
 //! at most the length of the slice plus a few hundred bytes, and returns text that [`text`] has
-//! made printable and limited to [`text::TEXT_BYTES_MAX`] bytes; [`text::CUT`] stands for what was
-//! cut off. The bytes come from the network,
-//! so none of the readers panics on any input.
+//! made printable and limited to [`text::TEXT_BYTES_MAX`] bytes; [`text::CUT`] marks where a text
+//! was cut. The bytes come from the network, so none of the readers panics on any input.
 
 pub mod cursor;
 pub mod dns_message;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 /// Maximum length of a value including escapes, in bytes.
 pub const TEXT_BYTES_MAX: usize = 255;
 
-/// Ends a text that a limit cut off, and stands alone for one of which nothing is known. No other
+/// Ends a text that a limit cut off. Alone, it means that nothing of the text is known. No other
 /// text contains it.
 pub const CUT: &str = "…";
 
