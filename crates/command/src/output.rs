@@ -333,7 +333,7 @@ impl OpenFile {
             (Some(_), false, _, _) => String::from("the earlier file is unchanged"),
             (Some(_), true, _, _) => String::from("no file was created"),
             (None, _, false, _) => String::from("nothing was written"),
-            (None, _, true, false) => String::from("what was written before may be incomplete"),
+            (None, _, true, false) => String::from("earlier output may be incomplete"),
             (None, _, true, true) => {
                 let whole = state.whole.unwrap_or(0);
                 let records = match state.records {

@@ -92,7 +92,7 @@ pub(crate) struct Bridge {
     #[arg(long, value_name = "PATH", requires = "l7")]
     pub(crate) patterns: Vec<PathBuf>,
 
-    /// Memory for rings and flow tables, in bytes [default: half of what is free]
+    /// Memory for rings and flow tables, in bytes [default: half of free memory]
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
     pub(crate) memory: Option<u64>,
 

@@ -48,7 +48,7 @@ pub(crate) struct Classify {
     pub(crate) decoding: DecodingOptions,
 
     /// List the verdict on each packet and the rule that decides it, with the other rules that may
-    /// decide it where that depends on what is not known
+    /// decide it if the input leaves this undecided
     #[arg(long)]
     pub(crate) per_packet: bool,
 

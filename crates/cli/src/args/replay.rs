@@ -297,7 +297,7 @@ pub(crate) struct Replay {
     /// the packets. If time stamps go back in the input, a packet gets the latest earlier time.
     /// Without --order external, a packet may precede earlier packets of other flows. With packets
     /// in order, a pcapng file keeps interfaces, comments, flags, names and secrets of the
-    /// captures; a warning lists what is not kept
+    /// captures; a warning lists omitted details
     #[arg(long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
 

@@ -122,8 +122,8 @@ impl Encapsulations {
     /// Returns lines about impossible lengths.
     pub(crate) fn length_lines(&self) -> impl Iterator<Item = String> {
         [
-            ("IP length beyond the frame, which bounds it", &self.ip_beyond_frame),
-            ("length on the wire beyond any frame, which ends with its IP packet", &self.wire_impossible),
+            ("IP length beyond the frame, so the frame length is used", &self.ip_beyond_frame),
+            ("implausible length on the wire, so the IP length is used", &self.wire_impossible),
         ]
         .into_iter()
         .filter_map(|(what, figures)| {

@@ -432,7 +432,7 @@ fn fit(profile: &Profile, decoded: u64, l3_bytes: u64) -> Vec<Fit> {
             ),
         )
     } else if top * 10 > decoded {
-        ("good", format!("one flow has {} of the packets: a dominant one", percent(top, decoded)))
+        ("good", format!("one dominant flow has {} of the packets", percent(top, decoded)))
     } else {
         ("good", format!("{} flows, none of them dominant", grouped(profile.flows)))
     };

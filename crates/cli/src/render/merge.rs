@@ -137,7 +137,7 @@ impl Report for MergeResult {
         ));
         if let Some(records) = &self.records {
             lines.push(format!(
-                "Records     {} written   passed over {}",
+                "Records     {} written   not selected {}",
                 grouped(records.written),
                 grouped(records.passed_over)
             ));

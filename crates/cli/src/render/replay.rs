@@ -208,7 +208,7 @@ impl RecordFigures {
         if self.unchanged {
             text = format!("no record was selected, {path} is unchanged");
         }
-        for (records, what) in [(self.passed_over, "passed over"), (self.lost, "lost")] {
+        for (records, what) in [(self.passed_over, "not selected"), (self.lost, "lost")] {
             if records > 0 {
                 text = format!("{text}, {} {what}", grouped(records));
             }
@@ -294,7 +294,7 @@ impl ReplayResult {
         }
         if self.passed_over > 0 {
             lines.push(format!(
-                "Selected    {}   passed over {}",
+                "Selected    {}   not selected {}",
                 grouped(self.packets),
                 grouped(self.passed_over)
             ));
@@ -349,7 +349,7 @@ impl ReplayResult {
         }
         if let Some(records) = &self.records {
             flows.push(format!("records written {}", grouped(records.written)));
-            flows.push(format!("passed over {}", grouped(records.passed_over)));
+            flows.push(format!("not selected {}", grouped(records.passed_over)));
             if records.lost > 0 {
                 flows.push(format!("lost {}", grouped(records.lost)));
             }

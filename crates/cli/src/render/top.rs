@@ -57,7 +57,7 @@ pub(crate) struct TopResult {
     pub(crate) rows: Vec<RowFigures>,
     /// Groups that are not among the rows.
     pub(crate) rest: RestFigures,
-    /// Flows of groups beyond `groups_max`, which are not told apart; groups is 0.
+    /// Flows of groups beyond `groups_max`, which have no rows of their own; groups is 0.
     pub(crate) untold: RestFigures,
     /// Notes about the captures.
     pub(crate) notices: Vec<String>,
@@ -223,7 +223,7 @@ impl TopResult {
             others(format!("({} more)", grouped(self.rest.groups)), &self.rest);
         }
         if self.untold.flows > 0 {
-            others(String::from("(not told apart)"), &self.untold);
+            others(String::from("(beyond --groups-max)"), &self.untold);
         }
         table
     }
@@ -267,7 +267,7 @@ impl Report for TopResult {
             lines.push(format!("Time        {}", dates(self.first_ns, self.last_ns)));
         }
         if self.packets_passed_over > 0 {
-            lines.push(format!("Selected    passed over {}", counted(self.packets_passed_over, "packet")));
+            lines.push(format!("Selected    not selected {}", counted(self.packets_passed_over, "packet")));
         }
         if let Some(passed_over) = self.records_passed_over {
             lines.push(format!("Records     passed over {} by --where", grouped(passed_over)));
@@ -355,7 +355,7 @@ impl Report for TopResult {
             );
             rows.push(cells);
         }
-        for (name, rest) in [("(rest)", &self.rest), ("(not told apart)", &self.untold)] {
+        for (name, rest) in [("(rest)", &self.rest), ("(beyond --groups-max)", &self.untold)] {
             if rest.flows > 0 {
                 let mut cells = vec![name.to_owned()];
                 cells.extend([rest.flows, rest.packets, rest.bytes].map(|number| number.to_string()));

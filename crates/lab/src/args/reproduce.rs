@@ -40,8 +40,8 @@ pub struct Reproduce {
     #[arg(long, value_name = "N", value_parser = parse::whole::<u32>)]
     pub seeds: Option<u32>,
 
-    /// Run each item with each mechanism switched off and each fault planted, and print what it
-    /// notices
+    /// Run each item with each mechanism switched off and each fault planted, and list detected
+    /// faults
     #[arg(long)]
     pub ablate: bool,
 

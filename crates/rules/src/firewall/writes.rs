@@ -79,7 +79,7 @@ pub(crate) struct Writes(pub(super) Vec<Written>);
 impl Writes {
     /// Adds a field that other rules may have written.
     pub(crate) fn add_unknown(&mut self, field: WrittenField) {
-        let value = WrittenValue::Unknown(String::from("rules that come before write it"));
+        let value = WrittenValue::Unknown(String::from("earlier rules change it"));
         self.0.push(Written::new(Write { field, value }, Conditions::default()));
     }
 
@@ -87,7 +87,7 @@ impl Writes {
     #[cfg(feature = "std")]
     pub(crate) fn add_untracked(&mut self) {
         let mut conditions = Conditions::default();
-        conditions.ask(TestKind::Unknowable(String::from("rules that come before leave it untracked")));
+        conditions.ask(TestKind::Unknowable(String::from("earlier rules leave it untracked")));
         self.0.push(Written::new(Write::untrack(), conditions));
     }
 
@@ -158,7 +158,7 @@ pub(super) fn after(conditions: &Conditions, writes: &[Written], callers: &Condi
         let has_other_header = writes.iter().any(|w| matches!(w.write.field, WrittenField::Number(_)));
         if matches!(&test.kind, TestKind::Contents(read) if read.reads_network_header()) && has_other_header
         {
-            kept.ask(TestKind::Unknowable(alloc::format!("{test}, of a packet that rules write")));
+            kept.ask(TestKind::Unknowable(alloc::format!("{test}, on a packet that earlier rules change")));
             continue;
         }
         if is_written(test, writes) && !resolve(test, writes, callers, &mut alternatives) {
@@ -274,7 +274,7 @@ fn applied(value: &WrittenValue, test: &Test) -> After {
         (0..=VALUES_MAX, _) => (values, test.is_negated),
         (_, 0..=VALUES_MAX) => (&others, !test.is_negated),
         _ => {
-            let text = alloc::format!("{test}, which rules write in part");
+            let text = alloc::format!("{test}, on a field that earlier rules change in part");
             return After::Asks(TestKind::Unknowable(text).into());
         }
     };

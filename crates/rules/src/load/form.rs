@@ -299,7 +299,7 @@ fn foreign(line: &str) -> Option<&'static str> {
         }
         // A line of ClassBench begins with an address.
         _ if !line.starts_with(|c: char| c == '@' || c.is_ascii_hexdigit() || c == ':') => {
-            "this text is in no format of rules that is known here; rewrite the rules as TOML"
+            "unknown rule format; rewrite the rules as TOML"
         }
         _ => return None,
     })

@@ -99,7 +99,10 @@ fn read_keys(path: &Path) -> Result<HashSet<FlowKey>, Failure> {
     let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
     let keys = bytes.chunks_exact(KEY_BYTES);
     if !keys.remainder().is_empty() {
-        return Err(failed(format!("{} bytes are no keys of {KEY_BYTES} bytes", bytes.len())));
+        return Err(failed(format!(
+            "{} bytes are not a multiple of the key size, {KEY_BYTES} bytes",
+            bytes.len()
+        )));
     }
     keys.map(|key| load_key(key).map_err(failed)).collect()
 }
