@@ -82,7 +82,7 @@ mod tests {
             fits.then_some(limits.first_flows).ok_or(BuildError::TooLarge { needed_bytes, limit_bytes })
         };
         let flows = fitted(limits, build).unwrap();
-        assert!((9500..=10_444).contains(&flows), "nearly as large as fits: {flows}");
+        assert!((9500..=10_444).contains(&flows), "close to the largest table that fits: {flows}");
         let out_of_memory = |limits: GrowthLimits| match limits.first_flows {
             flows if flows > 1000 => Err(BuildError::OutOfMemory { bytes: u64::from(flows) }),
             flows => Ok(flows),

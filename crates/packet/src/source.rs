@@ -89,7 +89,7 @@ impl PacketBatch {
     /// Returns a prefetcher of the lines that the source will need next. It prefetches some lines
     /// with each packet.
     ///
-    /// This way memory works while packets are decoded. If all lines were requested at once, the
+    /// This way memory accesses overlap with decoding. If all lines were requested at once, the
     /// source would wait for memory, and memory for the decoder.
     #[inline]
     pub fn lookahead(&self) -> Lookahead {

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// A Community ID, shown as `1:` and its digest in base64. What computes records also computes it.
+/// A Community ID, shown as `1:` and its digest in base64. The code that computes records also
+/// computes the id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CommunityId {
     digest: [u8; 20],

@@ -1,4 +1,5 @@
-//! Algorithms of other crates in the items: one that is the same as a built-in has its figures.
+//! Algorithms of other crates in the items: a rival equal to a built-in implementation gets the
+//! same figures.
 
 use flowloom::classifier::PaperTree;
 use flowloom::classifier::aggrecuts::Stride;

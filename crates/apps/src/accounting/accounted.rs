@@ -158,7 +158,7 @@ impl Accounted {
         };
     }
 
-    /// The columns of the state, followed by that of further fields and by the protocol's name.
+    /// The columns of the state, followed by those of additional fields and by the protocol name.
     pub(crate) const COLUMNS_OF_METER: &'static [Column] = &[
         Column::new("start_ns", Kind::Time, "The earliest time stamp of a packet."),
         Column::new("end_ns", Kind::Time, "The latest time stamp of a packet."),

@@ -50,7 +50,7 @@ pub(crate) struct Subsets {
     /// The number of the set of patterns with conditions whose expressions have matched on entering
     /// each state.
     pub(crate) candidates: Vec<u16>,
-    /// The same if the input ends in each state.
+    /// The best pattern that matches if the input ends in each state.
     pub(crate) candidates_at_end: Vec<u16>,
     /// The sets, by number; the first one is empty.
     pub(crate) sets: Vec<Rc<[u16]>>,

@@ -25,7 +25,7 @@ pub struct DecisionCounts {
     pub passed_at_panic: u64,
     /// Frames at which the application panicked, and that are dropped.
     pub dropped_at_panic: u64,
-    /// Frames that the application would change and pass, and that could not be changed.
+    /// Frames that the application accepted with changes that could not be applied.
     pub not_rewritten: u64,
     /// Frames of the application's own that a port has sent, answers not included.
     pub emitted: u64,

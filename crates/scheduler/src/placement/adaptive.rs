@@ -100,8 +100,8 @@ impl Adaptive {
         })
     }
 
-    /// Unlike the paper, measures a queue by the time that its items are found to take, and divides
-    /// that of a node by its capacity, for workers and packets that differ. `topology` is that of
+    /// Unlike the paper, measures a queue by the estimated time of its items, and divides the queue
+    /// of a node by its capacity, so that workers and packets may differ. `topology` is that of
     /// [`new`](Self::new).
     #[must_use]
     pub fn with_fitted_costs(self, topology: &Topology) -> Self {

@@ -170,7 +170,7 @@ impl SummaryBuilder {
         files.into_iter().map(|(_, summary)| summary).collect()
     }
 
-    /// Takes the files that have ended, for another pass.
+    /// Takes the summaries of completed files, for another pass.
     pub(crate) fn take_files(&mut self) -> Vec<FileSummary> {
         std::mem::take(&mut self.files).into_iter().map(|(_, summary)| summary).collect()
     }
