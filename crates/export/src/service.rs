@@ -24,7 +24,7 @@ impl Service {
         Some(Self { suricata, zeek })
     }
 
-    /// Returns the protocol to which the first of these columns belongs that has a value.
+    /// Returns the protocol of the first of these columns that has a value.
     pub(crate) fn of_row(columns: &[SchemaColumn], row: &Row) -> Option<Self> {
         // A dropped text may have belonged to any protocol.
         let is_there = |value: &Value| !matches!(value, Value::None | Value::Dropped);

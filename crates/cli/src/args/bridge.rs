@@ -74,7 +74,7 @@ pub(crate) struct Bridge {
     #[arg(long, default_value = "pass", value_delimiter = ',', value_name = "[REASON=]WHAT", value_parser = parse::from_str::<WithoutFlow>)]
     pub(crate) without_flow: Vec<WithoutFlow>,
 
-    /// If the judgement of a packet fails by a bug: end the bridge, or pass or drop the packet,
+    /// If the application panics on a packet (bug): end the bridge, or pass or drop the packet,
     /// forget its flow, and go on
     #[arg(long, value_enum, default_value_t = OnPanicName::Stop, value_name = "WHAT")]
     pub(crate) on_panic: OnPanicName,

@@ -210,6 +210,6 @@ mod tests {
             assert!(replay.get_arguments().any(|arg| arg.get_id() == name), "there is no option {name}");
         }
         let shown = REPLAY.iter().flat_map(|(_, options)| options.iter()).filter(|(_, is_shown)| *is_shown);
-        assert!(shown.count() <= 24, "the help of every day is short");
+        assert!(shown.count() <= 24, "the default help is short");
     }
 }

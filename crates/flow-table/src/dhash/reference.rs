@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_counts_reports_the_steps_of_all_searches() {
+    fn counting_table_reports_the_steps_of_all_searches() {
         let mut table = ReferenceDHash::<u64, ()>::try_new(&DHashConfig::for_flows(4)).unwrap();
         assert_eq!(table.stats().searches, None);
         table = table.counting();

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_counter_the_chart_is_in_nanoseconds_and_without_the_papers_cycles() {
+    fn chart_without_a_cycle_counter_is_in_nanoseconds() {
         let outcome = |per_ns| {
             charted(
                 Outcome::new(Agreement::agrees("")),

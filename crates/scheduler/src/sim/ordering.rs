@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn one_flow_that_is_locked_all_the_time_is_serial() {
+    fn packets_of_one_permanently_locked_flow_are_processed_serially() {
         let all = ExternalOrder { locked_permille: 1000, ..PLAIN };
         assert_eq!(all.run(&jobs(&[0; 8], 100)).unwrap().cycles, 800);
         assert_eq!(all.run(&jobs(&[0, 1, 2, 3, 0, 1, 2, 3], 100)).unwrap().cycles, 200);

@@ -152,7 +152,7 @@ proptest! {
 }
 
 #[test]
-fn classic_captures_and_pipes_have_none() {
+fn classic_captures_and_pipes_have_no_details() {
     let directory = tempfile::tempdir().unwrap();
     let path = write_file(directory.path(), "a.pcap", &super::pcap(3));
     for order in [SetOrder::ByTime, SetOrder::Concat] {
