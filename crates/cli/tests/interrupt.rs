@@ -107,7 +107,7 @@ fn a_comparison_that_is_interrupted_before_its_first_round_says_so() {
 }
 
 #[test]
-fn a_comparison_is_interrupted_within_a_round_however_long() {
+fn comparison_is_interrupted_within_a_round_of_any_length() {
     let most = u64::MAX.to_string();
     for rounds in ["1", &most] {
         let (command, child) =

@@ -7,7 +7,7 @@ use crate::frame::{Frame, TCP};
 use crate::script::{Role, SECOND, SERVER, Segment, Sent, protocol_name};
 use crate::tcp::{ACK, FIN, RST, SYN};
 
-/// A flow ends if no packet of it passes the tap for longer.
+/// A flow ends if none of its packets passes the tap for longer than this.
 pub(crate) const IDLE_TIMEOUT_S: u64 = 60;
 
 /// The counts of one direction.

@@ -12,8 +12,8 @@ use crate::rule::RuleId;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PossibleOutcome {
-    /// Entries that may decide, in order, followed by at most one entry that decides if none of
-    /// them did.
+    /// Entries that may decide, in order, followed by the first entry that certainly decides, if
+    /// there is one.
     pub deciders: Vec<Possible>,
     /// Rules of the set that match and pass on, like RETURN, in order.
     pub passed: Vec<Possible>,

@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn any_threshold_takes_items_of_any_size() {
+    fn any_threshold_accepts_items_of_any_size() {
         for permille in [None, Some(0), Some(u32::MAX)] {
             for form in [AdaptiveForm::Corrected, AdaptiveForm::OrderSafe, AdaptiveForm::Printed] {
                 let mut adaptive = policy("2x2x2", form, Threshold { permille, least_permille: u32::MAX });
