@@ -256,11 +256,8 @@ fn look_up(
     }
     let find = |name: &str| outcome.samples.iter().find(|samples| samples.name == name);
     let mut add = |ours: &Samples, rival: &Samples, goal| {
-        let row = RatioRow::new(format!("{work}, {}", ours.name), size, rival, ours).with_items(
-            items,
-            &rival.cpu_ns,
-            &ours.cpu_ns,
-        );
+        let row = RatioRow::new(format!("{work}, {}", ours.name), size, rival, ours)
+            .with_items(items, &rival.cpu_ns, &ours.cpu_ns);
         report.ratios.push(JudgedRow::new(row, Clock::Cpu, goal));
     };
     let first = &outcome.samples[0];

@@ -5,7 +5,7 @@
 use flowloom_classifier::RuleSet;
 use flowloom_rules::firewall::{Assume, Packet};
 use flowloom_rules::load::{
-    RuleFormat, LoadError, LoadLimits, LoadOptions, classbench, ipset, iptables, load, toml, trace,
+    LoadError, LoadLimits, LoadOptions, RuleFormat, classbench, ipset, iptables, load, toml, trace,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -37,7 +37,13 @@ fuzz_target!(|data: &[u8]| {
             return;
         }
         form @ 4..=8 => {
-            let forms = [RuleFormat::Nft, RuleFormat::Cisco, RuleFormat::Aws, RuleFormat::Toml, RuleFormat::Kubernetes];
+            let forms = [
+                RuleFormat::Nft,
+                RuleFormat::Cisco,
+                RuleFormat::Aws,
+                RuleFormat::Toml,
+                RuleFormat::Kubernetes,
+            ];
             let form = forms[usize::from(form) - 4];
             let chain = (form == RuleFormat::Nft).then(|| String::from("c"));
             match load(text, form, &LoadOptions { limits, chain, ..LoadOptions::default() }) {

@@ -23,18 +23,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const LOOKS_MIN: usize = 50;
 /// What one pass consists of: flows of two packets on average, that seldom meet within the timeout.
 const PASS: [&str; 12] = [
-    "--flows",
-    "500k",
-    "--packets",
-    "1M",
-    "--zipf",
-    "0",
-    "--bursts",
-    "1",
-    "--size",
-    "64",
-    "--rate",
-    "100k",
+    "--flows", "500k", "--packets", "1M", "--zipf", "0", "--bursts", "1", "--size", "64", "--rate", "100k",
 ];
 
 /// Writes records of short flows as CSV and as IPFIX, and reads them: no packet may be missing,

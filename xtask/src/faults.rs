@@ -114,15 +114,7 @@ pub(crate) fn run(root: &Path, &Options { runs, seed }: &Options) -> Result<Exit
 /// Returns the command lines that write, for an output in this folder.
 fn case(folder: &Path, (input, part): (&Path, &Path), draws: &mut Draws) -> Case {
     const RECORDS: [&str; 10] = [
-        "f.csv",
-        "f.jsonl",
-        "f.log",
-        "f.eve",
-        "f.ipfix",
-        "f.nf9",
-        "f.parquet",
-        "f.arrows",
-        "f.csv.gz",
+        "f.csv", "f.jsonl", "f.log", "f.eve", "f.ipfix", "f.nf9", "f.parquet", "f.arrows", "f.csv.gz",
         "f.jsonl.zst",
     ];
     let text = |path: &Path| path.display().to_string();

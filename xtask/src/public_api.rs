@@ -18,22 +18,8 @@ pub(crate) struct Options {
 
 /// The libraries that others depend on.
 const LIBRARIES: [&str; 16] = [
-    "apps",
-    "classifier",
-    "cpu",
-    "dpi",
-    "engine",
-    "export",
-    "filter",
-    "flow-key",
-    "flow-table",
-    "io",
-    "packet",
-    "record",
-    "rules",
-    "scheduler",
-    "tcb-cache",
-    "traffic",
+    "apps", "classifier", "cpu", "dpi", "engine", "export", "filter", "flow-key", "flow-table", "io",
+    "packet", "record", "rules", "scheduler", "tcb-cache", "traffic",
 ];
 
 /// Lists the public items of all libraries.
@@ -61,21 +47,14 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns a line for each public item, without those that blanket and automatic implementations add.
+/// Returns a line for each public item, without those of blanket and automatic implementations.
 fn list(root: &Path, name: &str) -> Result<String> {
     let package = format!("flowloom-{name}");
     let mut command = Command::new("cargo");
     // The toolchain of this program, which cargo would inherit.
     command.current_dir(root).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
-    command.args([
-        "+nightly",
-        "public-api",
-        "-sss",
-        "--all-features",
-        "--color=never",
-        "--package",
-        &package,
-    ]);
+    command
+        .args(["+nightly", "public-api", "-sss", "--all-features", "--color=never", "--package", &package]);
     let output = command.output().context("cargo cannot be run")?;
     ensure!(
         output.status.success(),

@@ -37,17 +37,7 @@ const GENERATED: [&[&str]; 3] = [
     &["--flows", "300", "--packets", "6000", "--seed", "1", "--rate", "1000"],
     &["--flows", "2k", "--packets", "6000", "--seed", "2", "--v6", "50%", "--vlan", "30%", "--rate", "200"],
     &[
-        "--flows",
-        "1k",
-        "--packets",
-        "5000",
-        "--seed",
-        "3",
-        "--zipf",
-        "0",
-        "--syn-flood",
-        "400",
-        "--rate",
+        "--flows", "1k", "--packets", "5000", "--seed", "3", "--zipf", "0", "--syn-flood", "400", "--rate",
         "500",
     ],
 ];

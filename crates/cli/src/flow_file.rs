@@ -647,7 +647,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ending_or_a_scheme_says_what_is_written() {
+    fn extension_or_scheme_selects_the_output_format() {
         let format_of =
             |text: &str| Destination::parse(Path::new(text), None).map(|destination| destination.format);
         for (text, format) in [

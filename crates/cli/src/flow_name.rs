@@ -334,13 +334,7 @@ mod tests {
         let source = record(&one).source;
         assert!(is(&format!("source {source}")));
         for text in [
-            "udp",
-            "ipv6",
-            "tcp/80",
-            "10.0.0.1:443",
-            "10.0.0.1 10.0.0.2",
-            "tcp 10.0.0.1 vlan 5",
-            "ipv4/udp",
+            "udp", "ipv6", "tcp/80", "10.0.0.1:443", "10.0.0.1 10.0.0.2", "tcp 10.0.0.1 vlan 5", "ipv4/udp",
         ] {
             assert!(!is(text), "{text}");
         }
@@ -354,19 +348,9 @@ mod tests {
     #[test]
     fn what_is_no_name_is_refused_with_the_forms() {
         for text in [
-            "",
-            ">",
-            "source",
-            "1:short=",
-            "256 1.1.1.1:1 2.2.2.2:2",
-            "+6 1.1.1.1:1 2.2.2.2:2",
-            "tcp udp 1.1.1.1",
-            "1.1.1.1 2.2.2.2 3.3.3.3",
-            "tcp 1.1.1.1 vlan 4096",
-            "tcp 1.1.1.1 type 8",
-            "tcp/80/1",
-            "ipv4/",
-            "tcp 1.1.1.1 vlan",
+            "", ">", "source", "1:short=", "256 1.1.1.1:1 2.2.2.2:2", "+6 1.1.1.1:1 2.2.2.2:2",
+            "tcp udp 1.1.1.1", "1.1.1.1 2.2.2.2 3.3.3.3", "tcp 1.1.1.1 vlan 4096", "tcp 1.1.1.1 type 8",
+            "tcp/80/1", "ipv4/", "tcp 1.1.1.1 vlan",
         ] {
             let error = text.parse::<FlowName>().unwrap_err();
             assert!(error.contains("is not a flow") && error.contains("--where"), "{text}: {error}");

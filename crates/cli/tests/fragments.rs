@@ -114,15 +114,7 @@ fn merge(folder: &Folder, list: &str, fragments: &[Fragment]) -> crate::support:
     stream.write(&batch).unwrap();
     let list = folder.write("parts.jsonl", list.as_bytes());
     let arguments = [
-        "merge",
-        "-qq",
-        "--fragments",
-        "-",
-        "--parts-list",
-        &list,
-        "--flows",
-        "-",
-        "--flows-format",
+        "merge", "-qq", "--fragments", "-", "--parts-list", &list, "--flows", "-", "--flows-format",
         "arrow",
     ];
     flowloom_fed(arguments, &stream.into_inner().unwrap())

@@ -20,15 +20,8 @@ fn counts_match_replay() {
                 assert_eq!(inspected["schema"], "flowloom/inspect/1");
                 assert_eq!(inspected["files"][0]["path"], trace.as_str());
                 for field in [
-                    "packets",
-                    "bytes_on_wire",
-                    "bytes_captured",
-                    "decoded",
-                    "flows",
-                    "first_ns",
-                    "last_ns",
-                    "time_backwards",
-                    "unsupported_links",
+                    "packets", "bytes_on_wire", "bytes_captured", "decoded", "flows", "first_ns",
+                    "last_ns", "time_backwards", "unsupported_links",
                 ] {
                     assert_eq!(inspected[field], replayed[field], "{field} of {name} with {rest:?}");
                 }

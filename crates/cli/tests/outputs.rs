@@ -92,16 +92,7 @@ fn records_for_an_absent_collector_are_counted() {
 /// Starts a paced replay that writes records of flows that end early.
 fn start_paced(path: &str, input: &str) -> (Command, std::process::Child) {
     let mut command = crate::support::command([
-        "replay",
-        input,
-        "--speed",
-        "2000",
-        "--flows",
-        path,
-        "--timeout",
-        "1",
-        "--format",
-        "json",
+        "replay", input, "--speed", "2000", "--flows", path, "--timeout", "1", "--format", "json",
     ]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     await_handler(&child);
@@ -183,14 +174,7 @@ fn an_interrupt_of_reproduce_keeps_the_items_before_it() {
         let folder = Folder::new();
         let saved = folder.path("saved");
         let mut command = crate::support::command([
-            "reproduce",
-            "dhash",
-            "--scale",
-            "quick",
-            "--save",
-            &saved,
-            "--format",
-            "json",
+            "reproduce", "dhash", "--scale", "quick", "--save", &saved, "--format", "json",
         ]);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         await_handler(&child);

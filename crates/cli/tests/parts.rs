@@ -5,16 +5,8 @@ use crate::support::{Folder, flowloom, flowloom_fed, number, replay};
 /// Returns the results that must not depend on the layout.
 fn found(document: &serde_json::Value) -> Vec<serde_json::Value> {
     let names = [
-        "digest",
-        "packets",
-        "processed",
-        "flows",
-        "flows_begun",
-        "not_tracked",
-        "dropped",
-        "first_ns",
-        "last_ns",
-        "notices",
+        "digest", "packets", "processed", "flows", "flows_begun", "not_tracked", "dropped", "first_ns",
+        "last_ns", "notices",
     ];
     names.iter().map(|name| document[name].clone()).collect()
 }

@@ -31,19 +31,8 @@ fn drops_at_full_rings_are_reported_by_worker() {
     let trace = folder.trace("t.pcap", &["--flows", "500", "--packets", "60k"]);
     for scheduler in ["dh", "minload", "flowpin", "lfb"] {
         let arguments = [
-            "replay",
-            &trace,
-            "--workers",
-            "3",
-            "--no-pin",
-            "--full",
-            "drop",
-            "--ring",
-            "64",
-            "--order",
-            "none",
-            "--scheduler",
-            scheduler,
+            "replay", &trace, "--workers", "3", "--no-pin", "--full", "drop", "--ring", "64", "--order",
+            "none", "--scheduler", scheduler,
         ];
         let document = flowloom([&arguments[..], &["--format", "json"]].concat()).ends(0).json();
         check_balance(&document);
@@ -113,13 +102,7 @@ fn the_digest_depends_on_the_packets_alone() {
     for way in ways {
         let document = replay(way);
         for field in [
-            "digest",
-            "packets",
-            "bytes_on_wire",
-            "bytes_captured",
-            "decoded",
-            "flows",
-            "not_tracked",
+            "digest", "packets", "bytes_on_wire", "bytes_captured", "decoded", "flows", "not_tracked",
             "dropped",
         ] {
             assert_eq!(document[field], expected[field], "{field} with {way:?}");
@@ -155,15 +138,7 @@ fn every_scheduler_gives_equal_results_in_the_order_it_can_keep() {
     for name in ["rr", "minload", "adaptive-racy", "adaptive-2009"] {
         let with = |order: &str| {
             flowloom([
-                "replay",
-                "--workers",
-                "3",
-                "--scheduler",
-                name,
-                "--order",
-                order,
-                "--verify",
-                &trace,
+                "replay", "--workers", "3", "--scheduler", name, "--order", order, "--verify", &trace,
             ])
         };
         with("external").ends(0);

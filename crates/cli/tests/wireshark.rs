@@ -52,14 +52,7 @@ fn first(list: &str) -> &str {
 }
 
 const ENDS: [&str; 8] = [
-    "ip.src",
-    "ipv6.src",
-    "ip.dst",
-    "ipv6.dst",
-    "tcp.srcport",
-    "udp.srcport",
-    "tcp.dstport",
-    "udp.dstport",
+    "ip.src", "ipv6.src", "ip.dst", "ipv6.dst", "tcp.srcport", "udp.srcport", "tcp.dstport", "udp.dstport",
 ];
 
 /// Returns sender and receiver from the columns [`ENDS`].

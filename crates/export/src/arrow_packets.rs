@@ -63,14 +63,8 @@ struct Columns {
 
 /// The names of the numbers.
 const NUMBERS: [&str; 8] = [
-    "wire_bytes",
-    "captured_bytes",
-    "link_type",
-    "source_port",
-    "destination_port",
-    "protocol",
-    "tcp_flags",
-    "payload_bytes",
+    "wire_bytes", "captured_bytes", "link_type", "source_port", "destination_port", "protocol",
+    "tcp_flags", "payload_bytes",
 ];
 
 /// Writes packets as a stream of Arrow, with the columns of [`PacketRow`] and [`PacketHeaders`].

@@ -361,11 +361,9 @@ mod tests {
         let rival = Samples { name: "std".to_owned(), cpu_ns: vec![20; 8], wall_ns: vec![21; 8] };
         let mut report = Report::new(tool, host);
         report.results.push(ResultRow::new("lookup hit", 1000, 5, &ours));
-        report.ratios.push(RatioRow::new("lookup hit", 1000, &rival, &ours).with_items(
-            5,
-            &rival.cpu_ns,
-            &ours.cpu_ns,
-        ));
+        report.ratios.push(
+            RatioRow::new("lookup hit", 1000, &rival, &ours).with_items(5, &rival.cpu_ns, &ours.cpu_ns),
+        );
         report
     }
 

@@ -120,19 +120,8 @@ pub struct Value {
 impl Value {
     /// Names of the [`cells`](Self::cells).
     pub const COLUMNS: [&str; 13] = [
-        "value",
-        "unit",
-        "paper",
-        "ours",
-        "band_low",
-        "band_high",
-        "inside",
-        "paper_bound",
-        "as_stated",
-        "low",
-        "high",
-        "draws",
-        "unbanded",
+        "value", "unit", "paper", "ours", "band_low", "band_high", "inside", "paper_bound", "as_stated",
+        "low", "high", "draws", "unbanded",
     ];
 
     /// Relative difference from the paper's value up to which Flowloom's value counts as agreeing

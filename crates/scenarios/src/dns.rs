@@ -49,22 +49,8 @@ const TYPES: [(u16, &str); 36] = [
     (4242, "TYPE4242"),
 ];
 const CODES: [&str; 16] = [
-    "NOERROR",
-    "FORMERR",
-    "SERVFAIL",
-    "NXDOMAIN",
-    "NOTIMP",
-    "REFUSED",
-    "YXDOMAIN",
-    "YXRRSET",
-    "NXRRSET",
-    "NOTAUTH",
-    "NOTZONE",
-    "DSOTYPENI",
-    "RCODE12",
-    "RCODE13",
-    "RCODE14",
-    "RCODE15",
+    "NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET", "NXRRSET",
+    "NOTAUTH", "NOTZONE", "DSOTYPENI", "RCODE12", "RCODE13", "RCODE14", "RCODE15",
 ];
 
 /// Labels that need escapes [RFC 1035 §5.1], or are too long for a record, and how it shows them.

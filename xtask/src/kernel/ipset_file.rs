@@ -44,16 +44,8 @@ pub(super) fn text(draw: &mut Draw, family: Family) -> String {
 pub(super) fn condition(draw: &mut Draw) -> String {
     let not = draw.text(25, "! ");
     let set = draw.pick(&[
-        "nets src",
-        "nets dst",
-        "services dst",
-        "pairs dst,dst",
-        "pairs src,dst",
-        "pairs src,src",
-        "hosts src",
-        "hosts dst",
-        "all src",
-        "all dst",
+        "nets src", "nets dst", "services dst", "pairs dst,dst", "pairs src,dst", "pairs src,src",
+        "hosts src", "hosts dst", "all src", "all dst",
     ]);
     format!(" -m set {not}--match-set {set}")
 }

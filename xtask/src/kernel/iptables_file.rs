@@ -168,10 +168,7 @@ const WORDS: [&str; 10] = [
 
 /// Texts of the match string.
 const TEXTS: [&str; 5] = [
-    "--hex-string \"|0050|\"",
-    "--hex-string \"|0a00|\"",
-    "--hex-string \"|3f|\"",
-    "--string \"E\"",
+    "--hex-string \"|0050|\"", "--hex-string \"|0a00|\"", "--hex-string \"|3f|\"", "--string \"E\"",
     "--string \"aa\"",
 ];
 
@@ -307,10 +304,7 @@ fn protocol(draw: &mut Draw, family: Family, features: Features, text: &mut Stri
     }
     if name == "tcp" && features.flags && draw.percent(50) {
         let flags = [
-            "--syn",
-            "--tcp-flags SYN,ACK SYN",
-            "--tcp-flags ALL NONE",
-            "--tcp-flags FIN,RST RST",
+            "--syn", "--tcp-flags SYN,ACK SYN", "--tcp-flags ALL NONE", "--tcp-flags FIN,RST RST",
             "--tcp-flags ACK ACK",
         ];
         let not = draw.text(30, " !");

@@ -483,18 +483,8 @@ mod tests {
         assert_eq!(make(5), make(5));
         let all: String = (0..60).map(make).collect();
         for construct in [
-            "-i in0",
-            "--ctstate",
-            "-o out0",
-            "-A chain-0",
-            "--icmp-type",
-            "LOG",
-            "--syn",
-            "-m limit",
-            "RETURN",
-            " ! ",
-            "recent",
-            " -f",
+            "-i in0", "--ctstate", "-o out0", "-A chain-0", "--icmp-type", "LOG", "--syn", "-m limit",
+            "RETURN", " ! ", "recent", " -f",
         ] {
             assert!(all.contains(construct), "{construct}");
         }

@@ -237,14 +237,8 @@ fn number(draw: &mut Draw, family: usize, uses: Uses) -> String {
     let order = draw.pick(&["<", "<=", ">", ">=", "!=", ""]);
     if uses.writes && draw.percent(50) {
         return String::from(draw.pick(&[
-            "meta mark 1",
-            "meta mark != 2",
-            "meta mark & 0x4 == 0x4",
-            "meta mark & 0x3 != 0x1",
-            "meta mark { 1, 3 }",
-            "ip dscp 46",
-            "ip6 dscp != 10",
-            "ip ttl 9",
+            "meta mark 1", "meta mark != 2", "meta mark & 0x4 == 0x4", "meta mark & 0x3 != 0x1",
+            "meta mark { 1, 3 }", "ip dscp 46", "ip6 dscp != 10", "ip ttl 9",
         ]));
     }
     let host = 1 + draw.below(5);

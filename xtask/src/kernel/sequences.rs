@@ -7,25 +7,10 @@ use super::frames::{
 
 /// Segments of TCP: flags, then the direction; see [`Frames::step`] for errors.
 const OF_TCP: [&str; 19] = [
-    "S> SA< A> PA> PA< FA> FA< A>",
-    "SA< A> PA<",
-    "A> PA< A>",
-    "PA< A>",
-    "R> S> SA<",
-    "FA> FA< S>",
-    "S> RA< S> SA< A>",
-    "S> S< SA> SA< A>",
-    "S> S> SA< SA< A>",
-    "S> SA< A> FA> FA< A> S> SA<",
-    "S> SA< A> RA> PA< S> SA<",
-    "S> A> PA>",
-    "S> SA< A> S< A>",
-    "S> e> SA< e< A>",
-    "S> SA< A> u> e> w> E< PA<",
-    "w> e> S>",
-    "S> R> SA<",
-    "S> SA< R< A> S>",
-    "SF> 0> P> S> SF< FPU>",
+    "S> SA< A> PA> PA< FA> FA< A>", "SA< A> PA<", "A> PA< A>", "PA< A>", "R> S> SA<", "FA> FA< S>",
+    "S> RA< S> SA< A>", "S> S< SA> SA< A>", "S> S> SA< SA< A>", "S> SA< A> FA> FA< A> S> SA<",
+    "S> SA< A> RA> PA< S> SA<", "S> A> PA>", "S> SA< A> S< A>", "S> e> SA< e< A>",
+    "S> SA< A> u> e> w> E< PA<", "w> e> S>", "S> R> SA<", "S> SA< R< A> S>", "SF> 0> P> S> SF< FPU>",
 ];
 
 /// Datagrams.
@@ -43,16 +28,8 @@ const OF_ICMP: [&str; 6] = [
 
 /// Chunks of SCTP by their types.
 const OF_SCTP: [&str; 11] = [
-    "1> 2< 10> 11< 0> 0<",
-    "2< 10> 0>",
-    "0> 1> 2<",
-    "4> 5< 0>",
-    "1> 2< 10> 11< 7> 8< 14>",
-    "1> e> 2< u> 10>",
-    "1> 6< 0>",
-    "1> 10> 2< 10> 0<",
-    "4> 3< 1< 5< 3< 0>",
-    "8> 0> 14< 5>",
+    "1> 2< 10> 11< 0> 0<", "2< 10> 0>", "0> 1> 2<", "4> 5< 0>", "1> 2< 10> 11< 7> 8< 14>",
+    "1> e> 2< u> 10>", "1> 6< 0>", "1> 10> 2< 10> 0<", "4> 3< 1< 5< 3< 0>", "8> 0> 14< 5>",
     "5> 0> 0< 1< 2>",
 ];
 

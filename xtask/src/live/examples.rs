@@ -168,15 +168,8 @@ fn bridges_with_dpdk(program: &Path) -> Result<()> {
     let _server = network.serve(SERVER, &["80"])?;
     let before = network.counts(PORTS[0])?[0];
     let mut command = network.command(BRIDGE, program);
-    command.args([
-        "net_af_packet0",
-        "net_af_packet1",
-        "--no-huge",
-        "-m",
-        "256",
-        "--no-pci",
-        "--no-telemetry",
-    ]);
+    command
+        .args(["net_af_packet0", "net_af_packet1", "--no-huge", "-m", "256", "--no-pci", "--no-telemetry"]);
     for (number, port) in PORTS.iter().enumerate() {
         command.arg(format!("--vdev=net_af_packet{number},iface={port}"));
     }

@@ -16,40 +16,16 @@ pub(crate) const EXPECTED: &str = "expected.jsonl";
 /// Beginnings of fields for which records have no columns: what rules, bypasses, policies and other
 /// outputs do, Ethernet addresses, and what Suricata expected of a protocol before it knew it.
 const WITHOUT_COLUMN: [&str; 19] = [
-    "flow.alerted",
-    "flow.action",
-    "flow.bypass",
-    "flow.exception_policy",
-    "flow.tx_cnt",
-    "flow.elephant",
-    "app_proto_",
-    "ether.",
-    "metadata.",
-    "tcp.tc_max_regions",
-    "tcp.ts_max_regions",
-    "tcp.ts_urgent",
-    "tcp.tc_urgent",
-    "tcp.ts_gap",
-    "tcp.tc_gap",
-    "pcap_",
-    "parent_id",
-    "in_iface",
-    "host",
+    "flow.alerted", "flow.action", "flow.bypass", "flow.exception_policy", "flow.tx_cnt", "flow.elephant",
+    "app_proto_", "ether.", "metadata.", "tcp.tc_max_regions", "tcp.ts_max_regions", "tcp.ts_urgent",
+    "tcp.tc_urgent", "tcp.ts_gap", "tcp.tc_gap", "pcap_", "parent_id", "in_iface", "host",
 ];
 const TUNNEL: &str = "in a tunnel: bytes are those of whole frames, VLANs those outside and inside";
 const MIDDLE: &str = "from the middle of a connection, which the test does not follow";
 const SEED: &str = "the test has another seed for the Community ID, which the ID shows";
 /// Suricata's flows: ESP by its index, ICMP errors with the flow that they quote.
 const LIKE_SURICATA: [&str; 10] = [
-    "--app",
-    "l7",
-    "--fields",
-    "all",
-    "--flows-format",
-    "eve",
-    "--esp-spi",
-    "--errors-by-flow",
-    "--flows",
+    "--app", "l7", "--fields", "all", "--flows-format", "eve", "--esp-spi", "--errors-by-flow", "--flows",
     "-",
 ];
 

@@ -21,16 +21,7 @@ const GOAL: f64 = 98.0;
 const ALL: &str = "all six";
 /// Both join fragments, follow tunnels, and leave VLANs out of the key.
 const OURS: [&str; 10] = [
-    "--defrag",
-    "--decap",
-    "--ignore-vlan",
-    "--app",
-    "accounting",
-    "--fields",
-    "tcp",
-    "--flows",
-    "-",
-    "-qq",
+    "--defrag", "--decap", "--ignore-vlan", "--app", "accounting", "--fields", "tcp", "--flows", "-", "-qq",
 ];
 
 /// Sender and receiver of a direction.

@@ -49,14 +49,8 @@ pub(super) fn run(root: &Path) -> Result<()> {
             let mut check = Command::new("cargo");
             check.current_dir(root).args(["semver-checks", "--workspace", "--baseline-rev", &tag]);
             finish(check.args([
-                "--exclude",
-                "flowloom-cli",
-                "--exclude",
-                "flowloom-command",
-                "--exclude",
-                "flowloom-lab",
-                "--exclude",
-                "flowloom-repro",
+                "--exclude", "flowloom-cli", "--exclude", "flowloom-command", "--exclude", "flowloom-lab",
+                "--exclude", "flowloom-repro",
             ]))?;
         }
     }

@@ -91,15 +91,9 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<ExitCode> {
 /// Builds the command and returns its path.
 fn build(root: &Path, target: &str) -> Result<PathBuf> {
     let mut cargo = Command::new("cargo");
-    cargo.current_dir(root).args([
-        "build",
-        "--release",
-        "--locked",
-        "-p",
-        "flowloom-cli",
-        "--target",
-        target,
-    ]);
+    cargo
+        .current_dir(root)
+        .args(["build", "--release", "--locked", "-p", "flowloom-cli", "--target", target]);
     if target.ends_with("-musl") {
         let linker = "musl-gcc";
         ensure!(

@@ -5,17 +5,8 @@ use crate::source::has_word;
 
 /// The libraries that must behave identically in every run.
 const DETERMINISTIC: [&str; 11] = [
-    "cpu",
-    "flow-key",
-    "packet",
-    "flow-table",
-    "classifier",
-    "rules",
-    "scheduler",
-    "tcb-cache",
-    "traffic",
-    "engine",
-    "apps",
+    "cpu", "flow-key", "packet", "flow-table", "classifier", "rules", "scheduler", "tcb-cache", "traffic",
+    "engine", "apps",
 ];
 
 /// Files that read the clock: the runs of an interface cannot be repeated.

@@ -79,19 +79,9 @@ pub(crate) fn has_conn(scenario: &Json) -> bool {
 /// Returns whether a scenario has dimensions of whose connections parts do not say enough.
 pub(crate) fn may_need_packets(scenario: &Json) -> bool {
     [
-        "reuse",
-        "active-timeout",
-        "clock",
-        "close-reset-outside",
-        "close-reset-at-edge",
-        "close-reset-in-flight",
-        "close-reset-then-data",
-        "open-fast",
-        "open-blind-reset",
-        "open-scan",
-        "open-early-ack",
-        "tap-",
-        "mirrored",
+        "reuse", "active-timeout", "clock", "close-reset-outside", "close-reset-at-edge",
+        "close-reset-in-flight", "close-reset-then-data", "open-fast", "open-blind-reset", "open-scan",
+        "open-early-ack", "tap-", "mirrored",
     ]
     .iter()
     .any(|begin| begins(scenario, begin))

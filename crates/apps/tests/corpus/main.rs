@@ -158,7 +158,7 @@ fn scenarios() -> impl Iterator<Item = Scenario> {
 }
 
 #[test]
-fn records_of_scenarios_are_those_of_their_construction() {
+fn records_of_scenarios_match_their_construction() {
     let mut judge = Judge::default();
     let mut count = 0;
     for scenario in scenarios() {

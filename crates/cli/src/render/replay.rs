@@ -582,21 +582,8 @@ impl Report for ReplayResult {
 
     fn rows(&self) -> Vec<Vec<String>> {
         let mut head = vec![
-            "packets",
-            "bytes_on_wire",
-            "bytes_captured",
-            "decoded",
-            "processed",
-            "denied",
-            "flows",
-            "flows_expired",
-            "seconds",
-            "digest",
-            "mode",
-            "workers",
-            "app",
-            "table",
-            "interrupted",
+            "packets", "bytes_on_wire", "bytes_captured", "decoded", "processed", "denied", "flows",
+            "flows_expired", "seconds", "digest", "mode", "workers", "app", "table", "interrupted",
         ];
         let mut row = vec![
             self.packets.to_string(),

@@ -63,12 +63,7 @@ impl Report for SendResult {
     fn rows(&self) -> Vec<Vec<String>> {
         let names = ["packets", "sent", "sent_bytes", "refused", "cut", "other_link", "late_ns_max"];
         let values = [
-            self.packets,
-            self.sent,
-            self.sent_bytes,
-            self.refused,
-            self.cut,
-            self.other_link,
+            self.packets, self.sent, self.sent_bytes, self.refused, self.cut, self.other_link,
             self.late_ns_max,
         ];
         vec![names.map(String::from).to_vec(), values.iter().map(ToString::to_string).collect()]

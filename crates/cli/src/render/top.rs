@@ -305,38 +305,15 @@ impl Report for TopResult {
 
     fn rows(&self) -> Vec<Vec<String>> {
         let head = [
-            "name",
-            "flows",
-            "packets",
-            "bytes",
-            "packets_sent",
-            "packets_received",
-            "bytes_sent",
-            "bytes_received",
-            "first_ns",
-            "last_ns",
-            "duration_ns",
-            "bits_per_second",
-            "ip_bytes",
-            "peers",
-            "ports",
-            "retransmissions",
-            "resets",
-            "handshake_rtt_ns",
+            "name", "flows", "packets", "bytes", "packets_sent", "packets_received", "bytes_sent",
+            "bytes_received", "first_ns", "last_ns", "duration_ns", "bits_per_second", "ip_bytes", "peers",
+            "ports", "retransmissions", "resets", "handshake_rtt_ns",
         ];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for row in &self.rows {
             let numbers = [
-                row.flows,
-                row.packets,
-                row.bytes,
-                row.packets_sent,
-                row.packets_received,
-                row.bytes_sent,
-                row.bytes_received,
-                row.first_ns,
-                row.last_ns,
-                row.duration_ns,
+                row.flows, row.packets, row.bytes, row.packets_sent, row.packets_received, row.bytes_sent,
+                row.bytes_received, row.first_ns, row.last_ns, row.duration_ns,
             ];
             let mut cells = vec![row.name.clone()];
             cells.extend(numbers.map(|number| number.to_string()));

@@ -140,15 +140,7 @@ mod tests {
     /// Scans many payloads that are near the patterns. Returns the answers.
     fn answers(scanner: &Scanner) -> Vec<String> {
         let words: [&[u8]; 9] = [
-            b"one",
-            b"12",
-            b"on",
-            b"\x02\x03abc",
-            b"a pin",
-            b"needle",
-            b"three",
-            b" four",
-            &[0; HEAD_BYTES],
+            b"one", b"12", b"on", b"\x02\x03abc", b"a pin", b"needle", b"three", b" four", &[0; HEAD_BYTES],
         ];
         let mut answers = Vec::new();
         for first in words {

@@ -181,18 +181,8 @@ proptest! {
 
 /// Every assertion except those of Unicode.
 const ASSERTIONS: [&str; 12] = [
-    r"\A",
-    r"\z",
-    "(?m:^)",
-    "(?m:$)",
-    "(?mR:^)",
-    "(?mR:$)",
-    r"\b",
-    r"\B",
-    r"\b{start}",
-    r"\b{end}",
-    r"\b{start-half}",
-    r"\b{end-half}",
+    r"\A", r"\z", "(?m:^)", "(?m:$)", "(?mR:^)", "(?mR:$)", r"\b", r"\B", r"\b{start}", r"\b{end}",
+    r"\b{start-half}", r"\b{end-half}",
 ];
 
 #[test]

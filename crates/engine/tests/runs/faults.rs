@@ -276,20 +276,8 @@ fn build(flows: u32, fails: bool) -> Result<DHash<FlowKey, Seen>, BuildError> {
 }
 
 const POLICIES: [&str; 14] = [
-    "dh",
-    "hrw",
-    "rss++",
-    "adaptive",
-    "fbs",
-    "p2c",
-    "flowpin",
-    "ph",
-    "lfb",
-    "lfb-ns",
-    "flowpull",
-    "rr",
-    "minload",
-    "adaptive-racy",
+    "dh", "hrw", "rss++", "adaptive", "fbs", "p2c", "flowpin", "ph", "lfb", "lfb-ns", "flowpull", "rr",
+    "minload", "adaptive-racy",
 ];
 
 /// The layout, policy, order, schedule and faults of a seed.

@@ -19,15 +19,8 @@ use crate::common::{Seen, config, mix};
 
 /// Kinds of faults, by index.
 const KINDS: [&str; 9] = [
-    "port error",
-    "panic of the wire",
-    "interface down",
-    "missed frames",
-    "rules reloaded",
-    "ring full",
-    "error while sending",
-    "panic of the application",
-    "error at the end",
+    "port error", "panic of the wire", "interface down", "missed frames", "rules reloaded", "ring full",
+    "error while sending", "panic of the application", "error at the end",
 ];
 
 /// A sequence of numbers from a seed, and the faults that it injected.

@@ -69,10 +69,7 @@ fn a_table_reserves_exactly_the_bytes_it_reports() {
             assert_eq!(twice.total_bytes(), 2 * memory.total_bytes(), "{name}");
             assert_eq!(
                 [
-                    twice.index_bytes,
-                    twice.state_bytes,
-                    twice.list_bytes,
-                    twice.wheel_bytes,
+                    twice.index_bytes, twice.state_bytes, twice.list_bytes, twice.wheel_bytes,
                     twice.pages.bytes
                 ],
                 [

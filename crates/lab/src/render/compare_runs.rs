@@ -333,16 +333,8 @@ impl Report for CompareRuns {
 
     fn rows(&self) -> Vec<Vec<String>> {
         let head = [
-            "list",
-            "name",
-            "base_flows",
-            "new_flows",
-            "base_packets",
-            "new_packets",
-            "base_bytes",
-            "new_bytes",
-            "base_handshake_ns",
-            "new_handshake_ns",
+            "list", "name", "base_flows", "new_flows", "base_packets", "new_packets", "base_bytes",
+            "new_bytes", "base_handshake_ns", "new_handshake_ns",
         ];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for (list, all, _) in self.lists() {

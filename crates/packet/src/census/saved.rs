@@ -135,18 +135,9 @@ mod tests {
     #[test]
     fn other_lines_are_refused() {
         for line in [
-            "",
-            "followed",
-            "followed nothing 1 1",
-            "followed vxlan x 1",
-            "followed vxlan 1 ",
-            "followed vxlan 5 1,2,3,4,5",
-            "left gre because 1 1",
-            "unknown ether_type 65536 1 1",
-            "unknown weather 1 1 1",
-            "no_key because 1 1",
-            "others -1",
-            "others 1 1",
+            "", "followed", "followed nothing 1 1", "followed vxlan x 1", "followed vxlan 1 ",
+            "followed vxlan 5 1,2,3,4,5", "left gre because 1 1", "unknown ether_type 65536 1 1",
+            "unknown weather 1 1 1", "no_key because 1 1", "others -1", "others 1 1",
         ] {
             assert_eq!(EncapsulationCounts::from_lines(&[line.to_owned()]), None, "{line}");
         }

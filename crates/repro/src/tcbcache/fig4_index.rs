@@ -50,16 +50,7 @@ fn claims(of: impl Fn(&str) -> f64) -> [(&'static str, bool); 6] {
     let below = |a: &str, b: &str| of(a) < 0.97 * of(b);
     let two = |name: &str| of(&format!("2-{name}"));
     let all = [
-        "XOR",
-        "PMod",
-        "PDisp",
-        "CRC",
-        "1-Universal",
-        "2-XOR",
-        "2-PDisp",
-        "4-XOR",
-        "4-PDisp",
-        "4-Universal",
+        "XOR", "PMod", "PDisp", "CRC", "1-Universal", "2-XOR", "2-PDisp", "4-XOR", "4-PDisp", "4-Universal",
     ];
     [
         (

@@ -14,13 +14,7 @@ const RATES_MAX: usize = 40;
 
 /// All names that [`charts`] uses.
 pub(super) const NAMES: [&str; 8] = [
-    "traffic-packets",
-    "traffic-bits",
-    "pace",
-    "packets",
-    "workers",
-    "flow-sizes",
-    "flow-durations",
+    "traffic-packets", "traffic-bits", "pace", "packets", "workers", "flow-sizes", "flow-durations",
     "protocols",
 ];
 

@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_have_what_a_plain_sum_says() {
+    fn totals_of_hosts_match_a_plain_sum() {
         let mut groups = groups_by(GroupBy::Host, 100);
         for record in &records() {
             groups.add(record, None, [None; 2]);

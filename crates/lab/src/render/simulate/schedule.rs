@@ -234,18 +234,8 @@ impl Report for ScheduleResult {
             self.load_percent.map_or_else(String::new, |load| format!(", at {load} %"))
         )];
         let head = [
-            "scheduler",
-            "× first",
-            "of bound",
-            "threads %",
-            "reorders",
-            "races",
-            "moves",
-            "misses",
-            "dropped",
-            "p50 µs",
-            "p99 µs",
-            "max µs",
+            "scheduler", "× first", "of bound", "threads %", "reorders", "races", "moves", "misses",
+            "dropped", "p50 µs", "p99 µs", "max µs",
         ];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         rows.extend(self.schedulers.iter().map(SchemeFigures::cells));
@@ -272,26 +262,10 @@ impl Report for ScheduleResult {
 
     fn rows(&self) -> Vec<Vec<String>> {
         let head = [
-            "scheduler",
-            "cycles",
-            "speed_up",
-            "share_of_bound",
-            "completed",
-            "dropped",
-            "reorders",
-            "races",
-            "migrations",
-            "misses_shared",
-            "misses_remote",
-            "misses_memory",
-            "hand_overs",
-            "steals",
-            "queue_packets_max",
-            "latency_mean_us",
-            "latency_p50_us",
-            "latency_p99_us",
-            "latency_max_us",
-            "digest",
+            "scheduler", "cycles", "speed_up", "share_of_bound", "completed", "dropped", "reorders",
+            "races", "migrations", "misses_shared", "misses_remote", "misses_memory", "hand_overs",
+            "steals", "queue_packets_max", "latency_mean_us", "latency_p50_us", "latency_p99_us",
+            "latency_max_us", "digest",
         ];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         rows.extend(self.schedulers.iter().map(|scheme| {

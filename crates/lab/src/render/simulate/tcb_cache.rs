@@ -327,31 +327,10 @@ impl Report for SimulateResult {
 
     fn rows(&self) -> Vec<Vec<String>> {
         let head = [
-            "policy",
-            "hash",
-            "banks",
-            "sets",
-            "ways",
-            "bytes",
-            "lines",
-            "fin",
-            "draws",
-            "miss_ratio",
-            "miss_ratio_low",
-            "miss_ratio_high",
-            "accesses",
-            "hits",
-            "auxiliary_hits",
-            "misses",
-            "evictions",
-            "moves",
-            "closed",
-            "not_filled",
-            "offload_ns_1",
-            "offload_ns_2",
-            "offload_ns_3",
-            "overlap",
-            "seed",
+            "policy", "hash", "banks", "sets", "ways", "bytes", "lines", "fin", "draws", "miss_ratio",
+            "miss_ratio_low", "miss_ratio_high", "accesses", "hits", "auxiliary_hits", "misses",
+            "evictions", "moves", "closed", "not_filled", "offload_ns_1", "offload_ns_2", "offload_ns_3",
+            "overlap", "seed",
         ];
         let optional = |value: Option<u32>| value.map_or(String::new(), |value| value.to_string());
         let mut rows = vec![head.map(str::to_owned).to_vec()];

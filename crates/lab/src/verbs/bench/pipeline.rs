@@ -241,11 +241,7 @@ impl Bench<'_> {
         let (engine, hand) = (&samples[4], &samples[5]);
         report.ratios.push(
             RatioRow::of_times(
-                "hand-written inline loop",
-                self.round,
-                &hand.name,
-                &hand.cpu_ns,
-                &engine.cpu_ns,
+                "hand-written inline loop", self.round, &hand.name, &hand.cpu_ns, &engine.cpu_ns,
             )
             .with_items(self.round, &hand.cpu_ns, &engine.cpu_ns),
         );

@@ -368,13 +368,7 @@ impl<'a> Entry<'a> {
             "precedence" => {
                 let word = self.word("a precedence")?;
                 let names = [
-                    "routine",
-                    "priority",
-                    "immediate",
-                    "flash",
-                    "flash-override",
-                    "critical",
-                    "internet",
+                    "routine", "priority", "immediate", "flash", "flash-override", "critical", "internet",
                     "network",
                 ];
                 let value = decimal::<u8>(word)

@@ -135,18 +135,8 @@ pub fn type_name(kind: u16) -> Cow<'static, str> {
 #[must_use]
 pub fn response_code_name(code: u8) -> String {
     const NAMES: [&str; 12] = [
-        "NOERROR",
-        "FORMERR",
-        "SERVFAIL",
-        "NXDOMAIN",
-        "NOTIMP",
-        "REFUSED",
-        "YXDOMAIN",
-        "YXRRSET",
-        "NXRRSET",
-        "NOTAUTH",
-        "NOTZONE",
-        "DSOTYPENI",
+        "NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET",
+        "NXRRSET", "NOTAUTH", "NOTZONE", "DSOTYPENI",
     ];
     NAMES.get(usize::from(code)).map_or_else(|| format!("RCODE{code}"), |name| (*name).to_owned())
 }

@@ -247,12 +247,8 @@ mod tests {
         names.add(&message, false);
         assert_eq!(names.questions(), "a.test A");
         let expected = [
-            "a.test 60 CNAME b.test",
-            "b.test 300 A 192.0.2.1",
-            "b.test 4294967295 AAAA ::1",
-            r"x\059 1 MX 10 b.test",
-            ". 2 SRV 1 2 443 a.test",
-            ". 3 TXT",
+            "a.test 60 CNAME b.test", "b.test 300 A 192.0.2.1", "b.test 4294967295 AAAA ::1",
+            r"x\059 1 MX 10 b.test", ". 2 SRV 1 2 443 a.test", ". 3 TXT",
         ];
         assert_eq!(names.answers().split(';').collect::<Vec<_>>(), expected);
         for end in 0..message.len() {

@@ -251,7 +251,7 @@ fn texts<F: Fields>(fields: &F) -> Vec<String> {
 }
 
 #[test]
-fn a_response_is_that_of_the_first_question() {
+fn response_belongs_to_the_first_question() {
     let messages = |kinds: &[(usize, bool)]| {
         let datagrams: Vec<_> = kinds.iter().map(|&(kind, is_back)| (datagram(kind), is_back)).collect();
         let mut dns = Dns::default();
