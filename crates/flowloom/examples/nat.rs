@@ -1,5 +1,6 @@
-//! Address translation on a wire: connections from the first interface leave by the second one with
-//! the translator's address and a port of its own, and only their answers come in.
+//! Address translation on a wire: connections over IPv4 from the first interface leave by the second
+//! one with the translator's address and a port of its own, and only their answers come in. Fragments
+//! and IPv6 are refused.
 //!
 //! ```text
 //! cargo run -p flowloom --example nat -- eth0 eth1 192.0.2.7
@@ -34,12 +35,27 @@ pub(crate) mod linux {
         Outside(u16),
     }
 
-    impl FlowState for Translation {}
+    /// A full table evicts flows that are refused, so a scan from outside ends no connection.
+    impl FlowState for Translation {
+        const EVICTABLE: bool = true;
+
+        fn is_established(&self) -> bool {
+            !matches!(self, Self::Unknown)
+        }
+    }
+
+    /// A connection from inside.
+    struct Connection {
+        host: (IpAddr, u16),
+        station: [u8; 6],
+        /// The only address and port whose packets are answers, and their protocol.
+        remote: (IpAddr, u16, u8),
+    }
 
     pub(crate) struct Nat {
         address: Ipv4Addr,
-        /// The host, port and station behind each port of the translator.
-        inside: BTreeMap<u16, (IpAddr, u16, [u8; 6])>,
+        /// The connection behind each port of the translator.
+        inside: BTreeMap<u16, Connection>,
         /// A port is reused after all others.
         free: VecDeque<u16>,
         current: Option<Rewrite>,
@@ -56,27 +72,42 @@ pub(crate) mod linux {
 
         fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Translation) -> Verdict {
             let (tuple, new) = (packet.headers.tuple(), Rewrite::new());
-            let is_answer = tuple.destination == IpAddr::V4(self.address);
-            match flow {
-                Translation::Unknown if packet.port == 0 => {
-                    if let Some(port) = self.free.pop_front() {
-                        let station = packet.bytes[6..12].try_into().unwrap_or(STATION);
-                        self.inside.insert(port, (tuple.source, tuple.source_port, station));
-                        *flow = Translation::Inside(port);
-                    }
+            let is_for_us = tuple.destination == IpAddr::V4(self.address);
+            let is_new = matches!(flow, Translation::Unknown);
+            if is_new
+                && packet.port == 0
+                && tuple.source.is_ipv4()
+                && !is_for_us
+                && !packet.headers.later_fragment
+            {
+                if let Some(port) = self.free.pop_front() {
+                    let connection = Connection {
+                        host: (tuple.source, tuple.source_port),
+                        station: packet.bytes[6..12].try_into().unwrap_or(STATION),
+                        remote: (tuple.destination, tuple.destination_port, tuple.protocol),
+                    };
+                    self.inside.insert(port, connection);
+                    *flow = Translation::Inside(port);
                 }
-                Translation::Unknown if is_answer => *flow = Translation::Outside(tuple.destination_port),
-                _ => {}
+            } else if is_new && packet.port != 0 && is_for_us {
+                *flow = Translation::Outside(tuple.destination_port);
             }
             self.current = match *flow {
                 Translation::Unknown => None,
                 Translation::Inside(port) => {
                     Some(new.source(IpAddr::V4(self.address)).source_port(port).source_station(STATION))
                 }
-                Translation::Outside(port) => self.inside.get(&port).map(|&(address, port, station)| {
-                    new.destination(address).destination_port(port).destination_station(station)
-                }),
+                Translation::Outside(port) => {
+                    let sender = (tuple.source, tuple.source_port, tuple.protocol);
+                    let inside = self.inside.get(&port).filter(|connection| connection.remote == sender);
+                    inside.map(|&Connection { host: (address, port), station, .. }| {
+                        new.destination(address).destination_port(port).destination_station(station)
+                    })
+                }
             };
+            if self.current.is_none() {
+                *flow = Translation::Unknown;
+            }
             if self.current.is_some() { Verdict::Accept } else { Verdict::Deny }
         }
 
@@ -93,7 +124,7 @@ pub(crate) mod linux {
             if verdict == Verdict::Accept { Decision::Pass } else { Decision::Drop }
         }
 
-        /// Answers for the translator's address (ARP), and passes everything else.
+        /// Answers for the translator's address (ARP), and passes other frames without IP.
         fn on_frame_without_flow(&mut self, raw: &Frame<'_>, _: DropReason, to: &mut Actions) -> Decision {
             let Some(answer) = arp::answer(raw.bytes, self.address, STATION) else {
                 return Decision::Pass;
@@ -102,6 +133,9 @@ pub(crate) mod linux {
             Decision::Drop
         }
     }
+
+    /// Frames without IP are asked about. Malformed IP packets cannot be translated.
+    const NO_FLOW: NoFlowPolicy = NoFlowPolicy::all(NoFlow::Drop).with(DropReason::NotIp, NoFlow::Ask);
 
     /// Returns what a run of the translator needs: flows end after this many seconds of silence.
     pub(crate) fn settings(timeout_s: u64) -> (EngineConfig, LineHashConfig) {
@@ -119,7 +153,7 @@ pub(crate) mod linux {
         let open = |name: &String| PacketPort::open(name, &PacketOptions::default());
         let wires = vec![PortWire::new(vec![open(a)?, open(b)?], 0)];
         let (config, table) = settings(300);
-        let options = WireOptions { no_flow: NoFlowPolicy::all(NoFlow::Ask), ..WireOptions::default() };
+        let options = WireOptions { no_flow: NO_FLOW, ..WireOptions::default() };
         let address = address.parse()?;
         let app = |_| Nat::new(address, 20_000..=u16::MAX);
         let table = |_| LineHash::try_new(&table);

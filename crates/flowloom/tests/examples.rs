@@ -60,3 +60,53 @@ fn a_port_of_the_translator_returns_when_its_flow_ends() -> Outcome {
     assert!(denied(60)? > 0);
     Ok(())
 }
+
+/// The translator judges packets on a wire in memory: an answer comes in, a stranger's packet to the
+/// same port, another protocol and an IPv6 packet do not.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_translator_lets_answers_in_and_no_stranger() {
+    use flowloom::engine::{App as _, FlowState as _, Verdict};
+    use flowloom::packet::{DecodeOptions, LinkType, PacketView, decode};
+    use nat::linux::{Nat, Translation};
+
+    let mut nat = Nat::new([198, 51, 100, 1].into(), [700]);
+    let frame = |protocol: u8, source: [u8; 4], destination: [u8; 4], ports: [u16; 2]| {
+        let mut frame =
+            [[0; 12].as_slice(), &[8, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, protocol, 0, 0]].concat();
+        frame.extend([source, destination].concat());
+        frame.extend(ports.map(u16::to_be_bytes).concat());
+        // The rest of a TCP header without options; UDP reads its length here.
+        frame.extend([0, 20, 0, 0, 0, 0, 0, 0, 0x50, 2, 0, 0, 0, 0, 0, 0]);
+        frame
+    };
+    let mut judge = |port: u32, frame: &[u8]| {
+        let headers = decode(LinkType::ETHERNET, frame, DecodeOptions::default()).expect("an IP packet");
+        let mut view = PacketView::new(frame, headers, 0, 54);
+        view.port = port.try_into().expect("a port");
+        let mut flow = Translation::default();
+        let verdict = nat.on_packet(&view, &mut flow);
+        assert_eq!(flow.is_established(), verdict == Verdict::Accept, "only refused flows can be evicted");
+        verdict
+    };
+    let (inside, server, stranger, ours) =
+        ([10, 0, 0, 5], [192, 0, 2, 9], [192, 0, 2, 66], [198, 51, 100, 1]);
+    assert_eq!(judge(0, &frame(6, inside, server, [4000, 443])), Verdict::Accept);
+    for (protocol, sender, ports, expected) in [
+        (6, server, [443, 700], Verdict::Accept),
+        (6, stranger, [443, 700], Verdict::Deny),
+        (6, server, [444, 700], Verdict::Deny),
+        (17, server, [443, 700], Verdict::Deny),
+        (6, server, [443, 701], Verdict::Deny),
+    ] {
+        assert_eq!(
+            judge(1, &frame(protocol, sender, ours, ports)),
+            expected,
+            "{protocol} {sender:?} {ports:?}"
+        );
+    }
+    let mut v6 = vec![0; 74];
+    v6[12..15].copy_from_slice(&[0x86, 0xDD, 0x60]);
+    (v6[19], v6[20], v6[66]) = (20, 6, 0x50);
+    assert_eq!(judge(0, &v6), Verdict::Deny, "there is no translation of IPv6");
+}
