@@ -78,7 +78,7 @@ impl BuildHasher for KeyedState {
 #[derive(Clone)]
 pub struct KeyedHasher {
     mixed: u64,
-    /// Whether words were folded into `mixed`. Constant, as `held_bits` is, for a key of fixed size.
+    /// Whether words were folded into `mixed`. Constant, as `held_bits`, for keys of fixed size.
     is_mixed: bool,
     held: u128,
     held_bits: u32,

@@ -1,6 +1,6 @@
-//! Address translation on a wire: connections over IPv4 from the first interface leave by the second
-//! one with the translator's address and a port of its own, and only their answers come in. Fragments
-//! and IPv6 are refused.
+//! Address translation on a wire: connections over IPv4 from the first interface leave by the
+//! second one with the translator's address and a port of its own, and only their answers come in.
+//! Fragments and IPv6 are refused.
 //!
 //! ```text
 //! cargo run -p flowloom --example nat -- eth0 eth1 192.0.2.7

@@ -61,11 +61,11 @@ fn a_port_of_the_translator_returns_when_its_flow_ends() -> Outcome {
     Ok(())
 }
 
-/// The translator judges packets on a wire in memory: an answer comes in, a stranger's packet to the
-/// same port, another protocol and an IPv6 packet do not.
+/// An answer comes in. Packets of another sender to the same port, of another protocol and over
+/// IPv6 do not.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_translator_lets_answers_in_and_no_stranger() {
+fn a_translator_lets_only_answers_in() {
     use flowloom::engine::{App as _, FlowState as _, Verdict};
     use flowloom::packet::{DecodeOptions, LinkType, PacketView, decode};
     use nat::linux::{Nat, Translation};
@@ -89,12 +89,11 @@ fn a_translator_lets_answers_in_and_no_stranger() {
         assert_eq!(flow.is_established(), verdict == Verdict::Accept, "only refused flows can be evicted");
         verdict
     };
-    let (inside, server, stranger, ours) =
-        ([10, 0, 0, 5], [192, 0, 2, 9], [192, 0, 2, 66], [198, 51, 100, 1]);
+    let (inside, server, other, ours) = ([10, 0, 0, 5], [192, 0, 2, 9], [192, 0, 2, 66], [198, 51, 100, 1]);
     assert_eq!(judge(0, &frame(6, inside, server, [4000, 443])), Verdict::Accept);
     for (protocol, sender, ports, expected) in [
         (6, server, [443, 700], Verdict::Accept),
-        (6, stranger, [443, 700], Verdict::Deny),
+        (6, other, [443, 700], Verdict::Deny),
         (6, server, [444, 700], Verdict::Deny),
         (17, server, [443, 700], Verdict::Deny),
         (6, server, [443, 701], Verdict::Deny),
