@@ -77,6 +77,9 @@ pub(crate) enum GroupBy {
 pub(crate) enum SortBy {
     /// Bytes on the wire, of both directions
     Bytes,
+    /// With --by host or --by source: bytes on the wire that it sent
+    #[value(name = "sent", alias = "bytes_sent")]
+    Sent,
     /// Bytes of IP packets, headers included and link layer excluded
     #[value(name = "ip_bytes")]
     IpBytes,

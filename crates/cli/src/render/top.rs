@@ -270,7 +270,7 @@ impl Report for TopResult {
             lines.push(format!("Selected    not selected {}", counted(self.packets_passed_over, "packet")));
         }
         if let Some(passed_over) = self.records_passed_over {
-            lines.push(format!("Records     passed over {} by --where", grouped(passed_over)));
+            lines.push(format!("Records     not selected {} by --where", grouped(passed_over)));
         }
         lines.extend(self.no_result.lines());
         lines.push(String::new());

@@ -20,7 +20,7 @@ use flowloom::traffic::capture::{CaptureSet, Input, Notice, SetOptions};
 use crate::args::Common;
 use crate::args::extract::Extract;
 use crate::args::replay::{LayoutName, Replay};
-use crate::compressed_file::check_compression;
+use crate::compressed_file::{Compression, check_compression};
 use crate::exit::{Failure, Status, check_decodable};
 use crate::host::tool;
 use crate::output::{OutputFile, is_one_file};
@@ -39,10 +39,12 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
         return indexed::run(arguments, index, common);
     }
     let by_record = input.record_filter.is_some() || !arguments.flow.is_empty();
-    if !by_record && input.filter.is_none() {
+    // A time alone selects packets, those that are not tracked too.
+    let by_time = !by_record && input.filter.is_none();
+    if by_time && input.from.is_none() && input.to.is_none() {
         return Err(Failure::Usage(String::from(
-            "extract writes the packets of selected flows\n  select them with --where, --flow or \
-             --filter",
+            "extract writes the packets of selected flows, or of a time\n  select them with --where, --flow or \
+             --filter, or the time with --from and --to",
         )));
     }
     let mut replay = input.replay();
@@ -51,6 +53,14 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
     let filter = replay.live.filter.take();
     let mut passes = Passes::new(arguments, &replay)?;
     check_compression("--output", passes.output)?;
+    let ending =
+        Compression::from_path(passes.output).1.extension().unwrap_or_default().to_ascii_lowercase();
+    if ["csv", "json", "jsonl", "parquet", "arrow", "arrows", "txt"].iter().any(|other| ending == *other) {
+        return Err(Failure::Usage(format!(
+            "--output {}: extract writes packets, as .pcap or .pcapng\n  `flowloom replay --flows` writes records",
+            passes.output.display()
+        )));
+    }
     let file = OutputFile::open(passes.output).map_err(|error| {
         Failure::Output(format!("cannot write packets to {}: {error}", passes.output.display()))
     })?;
@@ -67,10 +77,13 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
     let (mut written, mut bytes_captured) = (0_u64, 0_u64);
     let mut found = HashSet::new();
     let pass = passes.each(&replay, common, |key, (raw, bytes), time_ns| {
-        let Some(key) = key.filter(|key| wanted.has(key, time_ns)) else { return Ok(()) };
+        let key = key.filter(|key| by_time || wanted.has(key, time_ns));
+        if key.is_none() && !by_time {
+            return Ok(());
+        }
         let packet = Released::new(bytes, raw.wire_bytes, raw.time_ns, raw.link);
         sink.take(&packet).map_err(|error| failed(&error))?;
-        found.insert(key);
+        found.extend(key);
         written += 1;
         bytes_captured += u64::from(raw.captured_bytes);
         Ok(())

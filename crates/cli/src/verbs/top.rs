@@ -38,6 +38,11 @@ pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
             "--sort peers and --sort ports are for --by source\n  add --by source",
         )));
     }
+    if arguments.sort == SortBy::Sent && !matches!(arguments.by, GroupBy::Host | GroupBy::Source) {
+        return Err(Failure::Usage(String::from(
+            "--sort sent is for --by host and --by source, which have a sender\n  add --by host",
+        )));
+    }
     replay.layout = if arguments.workers.is_none() { Some(LayoutName::Inline) } else { None };
     // The groups take their memory first; the tables have the rest.
     let budget = Budget::of_free(arguments.input.memory);

@@ -120,6 +120,7 @@ impl Totals {
             SortBy::Retransmissions | SortBy::Resets => self.special.0,
             SortBy::HandshakeRtt => self.special.0.checked_div(self.special.1).unwrap_or(0),
             SortBy::Bytes => self.bytes(),
+            SortBy::Sent => self.bytes[0],
             SortBy::IpBytes => self.ip_bytes,
             SortBy::Packets => self.packets(),
             SortBy::Flows => self.flows,
