@@ -26,7 +26,7 @@ body:has(.tiles){max-width:78rem;margin-top:.8rem}.tiles{display:flex;flex-wrap:
 @media (prefers-color-scheme:dark){body{color:#e4e6ea;background:#15171b}th,td,.tiles div{border-color:#3b3f47}
 .meta,.note,.cannot,summary,.tiles span{color:#a9afba}.agrees{color:#5fd3a6}.differs{color:#f0a35e}.bad{color:#ff7b8a}
 svg{filter:invert(.92) hue-rotate(180deg)}}
-@media print{body{max-width:none;margin:0}.chart,tr{break-inside:avoid}details:not(.account){display:none}.grid .scroll{max-height:none}pre{white-space:pre-wrap}}
+@media print{body{max-width:none;margin:0}.chart,tr{break-inside:avoid}h2,h3,summary{break-after:avoid}details:not(.account){display:none}.grid .scroll{max-height:none}pre{white-space:pre-wrap}}
 ";
 
 const SCRIPT: &str = r#"
