@@ -243,7 +243,7 @@ mod tests {
             hash(|h| (h.write_usize(1), h.write(&[1; 16])).1),
             hash(|h| h.write(&[1; 16])),
             hash(|h| (h.write(&[1; 16]), h.write_u64(2)).1),
-            hash(|h| (h.write_u64(2), h.write(&[1; 16])).1),
+            hash(|h| (h.write_u64(3), h.write(&[1; 16])).1),
             hash(|h| (h.write_u32(2), h.write(&[1; 16])).1),
             hash(|h| (h.write(&[1; 16]), h.write(&[2; 16]), h.write_u64(2)).2),
             hash(|h| (h.write(&[1; 16]), h.write_u64(2), h.write(&[2; 16])).2),
