@@ -382,8 +382,8 @@ mod tests {
             ("ext_if=\"em0\"\npass in all\n", "pf"),
             ("nat on em0 from any to any -> (em0)\n", "pf"),
             ("object-group network A\n host 10.0.0.1\n", "without an access list"),
-            ("| rule | source |\n", "no format of rules"),
-            ("Please open port 22\n", "no format of rules"),
+            ("| rule | source |\n", "unknown rule format"),
+            ("Please open port 22\n", "unknown rule format"),
             ("<?xml version=\"1.0\"?>\n<zone>\n", "firewalld"),
             ("{\"securityRules\": []}\n", "unsupported JSON"),
         ] {
