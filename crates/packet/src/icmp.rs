@@ -8,7 +8,7 @@
 //!
 //! Queries that both ends send are therefore two flows, as they have two Community IDs.
 //! [`FlowKey::message`] contains the type (high byte) and code of the message, or for a query the
-//! type of the request; [`FlowKey::asked`] its direction.
+//! type of the request; [`FlowKey::query_direction`] its direction.
 
 pub use flowloom_flow_key::protocol::{ICMP, ICMPV6};
 use flowloom_flow_key::{Direction, FlowKey};
