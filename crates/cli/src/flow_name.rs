@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_key_selects_its_records_and_no_others() {
+    fn name_of_a_key_selects_only_its_records() {
         let v4 = |ports: (u16, u16), protocol| {
             FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, ports.0, ports.1, protocol).0
         };
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_may_say_less_than_a_key() {
+    fn shorter_name_selects_all_keys_that_it_fits() {
         let one = FiveTuple::v4([10, 0, 0, 1], [192, 0, 2, 1], 40_000, 443, 6).canonical().0;
         let is = |text: &str| text.parse::<FlowName>().unwrap().is_of(&record(&one));
         let id = record(&one).community_id().to_string();
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused_with_the_forms() {
+    fn unreadable_name_is_refused_with_the_forms() {
         for text in [
             "", ">", "source", "1:short=", "256 1.1.1.1:1 2.2.2.2:2", "+6 1.1.1.1:1 2.2.2.2:2",
             "tcp udp 1.1.1.1", "1.1.1.1 2.2.2.2 3.3.3.3", "tcp 1.1.1.1 vlan 4096", "tcp 1.1.1.1 type 8",

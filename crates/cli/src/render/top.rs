@@ -283,7 +283,7 @@ impl Report for TopResult {
         }
         if self.untold.flows > 0 {
             lines.push(format!(
-                "Noted       only the first {} have separate rows; raise --groups-max for more",
+                "Noted       only the first {} have separate rows; raise --groups-max for more, or --memory, of which the rows take a quarter at most",
                 grouped(self.groups_max)
             ));
         }
