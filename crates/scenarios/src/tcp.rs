@@ -201,8 +201,8 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Opens a connection. Its first bytes may go with the SYN. Returns how many did, or `None` if
-    /// it is not open.
+    /// Opens a connection. The SYN may carry some bytes of `first`. Returns how many it carried, or
+    /// `None` if the connection is not open.
     pub(crate) fn open(&mut self, opening: Opening, first: &[u8]) -> Option<usize> {
         let (client, server) = (self.opener, 1 - self.opener);
         let mut early = 0;

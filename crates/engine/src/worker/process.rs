@@ -12,7 +12,7 @@
 //!         verdict = application(packet, state)
 //!         if the application has closed the flow: change its timeout class
 //!         count the outcome, and pass it to `done`              the reorder buffer, or a wire
-//!     end one flow whose timeout has passed                     by the time of the last packet
+//!     end a few flows whose timeout has passed                  by the time of the last packet
 //! ```
 
 use std::any::Any;
