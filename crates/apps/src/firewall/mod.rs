@@ -229,7 +229,12 @@ impl App for Firewall {
             self.flow(packet, flow)
         };
         let (hits, verdict) = match found {
-            Some(found) => (self.tally.rule(found.number), found.verdict),
+            Some(found) => {
+                if found.number == 0 && self.tally.rules().is_of_other_family(&packet.headers.key) {
+                    self.tally.of_other_family().packet(packet.wire_bytes);
+                }
+                (self.tally.rule(found.number), found.verdict)
+            }
             None => (self.tally.not_opened(), Verdict::Deny),
         };
         hits.packet(packet.wire_bytes);

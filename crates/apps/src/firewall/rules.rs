@@ -2,7 +2,7 @@
 
 use flowloom_classifier::{Action, BuildError, ClassifierBuilder, Rule, RuleId, RuleSet};
 use flowloom_engine::Verdict;
-use flowloom_flow_key::FiveTuple;
+use flowloom_flow_key::{FiveTuple, FlowKey, IpFamily};
 use flowloom_packet::InterfaceName;
 use flowloom_rules::firewall::{Assume, Packet, Policy, PolicyMatcher};
 
@@ -65,6 +65,7 @@ pub struct FirewallRules {
     verdicts: Vec<Verdict>,
     /// The rule number of each box.
     judgements: Vec<Judgement>,
+    only_family: Option<IpFamily>,
     asks_state: bool,
     is_per_packet: bool,
 }
@@ -200,7 +201,8 @@ impl FirewallRules {
             judgements.push(Judgement { number: u32::try_from(number).unwrap_or(u32::MAX), verdict });
         }
         let (asks_state, is_per_packet) = (policy.asks_state(), policy.asks_per_packet());
-        Self { search, defaults, enforcement, verdicts, judgements, asks_state, is_per_packet }
+        let only_family = policy.only_family();
+        Self { search, defaults, enforcement, verdicts, judgements, only_family, asks_state, is_per_packet }
     }
 
     /// Returns the policy.
@@ -230,6 +232,12 @@ impl FirewallRules {
     #[must_use]
     pub fn is_per_packet(&self) -> bool {
         self.is_per_packet
+    }
+
+    /// Returns whether no rule matches the address family of a flow, while rules match the other.
+    #[must_use]
+    pub fn is_of_other_family(&self, flow: &FlowKey) -> bool {
+        self.only_family.is_some_and(|family| family != flow.family())
     }
 
     /// Returns whether rules match the state of connections.

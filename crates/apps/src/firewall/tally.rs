@@ -38,6 +38,9 @@ pub struct VerdictCounts {
     pub denied: Hits,
     /// Packets that no rule matched.
     pub unmatched: Hits,
+    /// Those of [`VerdictCounts::unmatched`] whose address family is not that of the rules, which
+    /// all have the other one. Flows do not count.
+    pub of_other_family: Hits,
     /// Packets denied because no SYN had opened their connection. [`VerdictCounts::denied`]
     /// includes them.
     pub not_opened: Hits,
@@ -55,6 +58,7 @@ impl VerdictCounts {
         self.accepted.add(other.accepted);
         self.denied.add(other.denied);
         self.unmatched.add(other.unmatched);
+        self.of_other_family.add(other.of_other_family);
         self.not_opened.add(other.not_opened);
         if other.generation > self.generation {
             self.generation = other.generation;
@@ -106,6 +110,7 @@ pub(super) struct Tally {
     generation: u32,
     /// Counts by rule number; 0 means no rule.
     by_rule: Box<[LiveHits]>,
+    of_other_family: LiveHits,
     not_opened: LiveHits,
     /// Flows begun by their first verdict: accepted, denied.
     begun: [AtomicU64; 2],
@@ -123,7 +128,8 @@ impl fmt::Debug for Tally {
 impl Tally {
     pub(super) fn new(generation: u32, rules: Arc<FirewallRules>) -> Self {
         let by_rule = (0..=rules.count()).map(|_| LiveHits::default()).collect();
-        Self { rules, generation, by_rule, not_opened: LiveHits::default(), begun: Default::default() }
+        let [of_other_family, not_opened] = Default::default();
+        Self { rules, generation, by_rule, of_other_family, not_opened, begun: Default::default() }
     }
 
     /// Returns the rules that these counters belong to.
@@ -144,6 +150,12 @@ impl Tally {
         &self.by_rule[number as usize]
     }
 
+    /// Returns the counts of packets whose address family is not that of the rules.
+    #[cold]
+    pub(super) fn of_other_family(&self) -> &LiveHits {
+        &self.of_other_family
+    }
+
     #[inline]
     pub(super) fn not_opened(&self) -> &LiveHits {
         &self.not_opened
@@ -157,9 +169,10 @@ impl Tally {
     /// Returns the counts so far.
     pub(super) fn counts(&self) -> VerdictCounts {
         let by_rule: Vec<Hits> = self.by_rule.iter().map(LiveHits::get).collect();
-        let not_opened = self.not_opened.get();
+        let [not_opened, of_other_family] = [&self.not_opened, &self.of_other_family].map(LiveHits::get);
+        let generation = self.generation;
         let mut counts =
-            VerdictCounts { not_opened, generation: self.generation, ..VerdictCounts::default() };
+            VerdictCounts { not_opened, of_other_family, generation, ..VerdictCounts::default() };
         counts.denied.add(not_opened);
         for (number, hits) in (0..).zip(&by_rule) {
             match self.rules.verdict(number) {

@@ -79,6 +79,9 @@ pub(crate) struct ClassifyResult {
     pub(crate) matched: u64,
     /// Lookups that found none.
     pub(crate) unmatched: u64,
+    /// Those of `unmatched` whose address family no rule matches, such as IPv6 under rules of
+    /// iptables-save.
+    pub(crate) of_other_family: u64,
     /// Rules that decide, and that decide no packet.
     pub(crate) unused: u64,
     /// Rules that only pass packets on, such as jumps and RETURN; they have no counts.
@@ -127,8 +130,12 @@ impl Report for ClassifyResult {
             bytes(size[0] + size[1]),
             self.build_seconds
         )];
+        let other = match self.of_other_family {
+            0 => String::new(),
+            packets => format!(", {} of an address family without rules", grouped(packets)),
+        };
         lines.push(format!(
-            "{:>12}  {}, {} not tracked, {}",
+            "{:>12}  {}, {} not tracked, {}{other}",
             "input",
             counted(self.packets, "packet"),
             grouped(self.undecoded),

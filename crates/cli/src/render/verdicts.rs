@@ -37,6 +37,9 @@ pub(crate) struct FirewallFigures {
     pub(crate) denied: HitFigures,
     /// Packets that no rule matched, independent of the action.
     pub(crate) unmatched: HitFigures,
+    /// Those of `unmatched` whose address family no rule matches, such as IPv6 under rules of
+    /// iptables-save.
+    pub(crate) of_other_family: HitFigures,
     /// Denied packets of connections that no SYN had opened.
     pub(crate) not_opened: HitFigures,
     /// Rules in force at the end that decided at least one packet or flow.
@@ -118,6 +121,12 @@ impl FirewallFigures {
             part("denied", &self.denied)
         ));
         let mut parts = vec![format!("            no rule {}", counted(self.unmatched.packets, "packet"))];
+        if self.of_other_family.packets > 0 {
+            parts.push(format!(
+                "of an address family without rules {}",
+                counted(self.of_other_family.packets, "packet")
+            ));
+        }
         if self.strict_tcp {
             parts.push(format!("not opened {}", counted(self.not_opened.packets, "packet")));
         }

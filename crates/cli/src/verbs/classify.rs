@@ -8,6 +8,7 @@ use std::sync::Arc;
 use flowloom::apps::firewall::{Connections, Enforcement, describe};
 use flowloom::classifier::{Action, AnyKey, ClassifierKey, Isa, Key, KeyV4, KeyV6, Match, RuleId};
 use flowloom::engine::Control;
+use flowloom::flow_key::IpFamily;
 use flowloom::packet::{Fill, InterfaceName, PacketBatch, PacketSource, PacketView, decode};
 use flowloom::rules::firewall::{Knowledge, NetworkBytes, Outcome, Packet, PolicyMatcher};
 use flowloom::rules::load::{LoadLimits, trace};
@@ -212,6 +213,8 @@ struct Tally<'a> {
     fragments: u64,
     looked_up: u64,
     unmatched: u64,
+    only_family: Option<IpFamily>,
+    of_other_family: u64,
     /// The details to list for each packet, if requested.
     listed: Option<Vec<PacketVerdict>>,
     /// Some answer may depend on more than packets.
@@ -282,6 +285,8 @@ impl<'a> Tally<'a> {
             fragments: 0,
             looked_up: 0,
             unmatched: 0,
+            only_family: file.policy.only_family(),
+            of_other_family: 0,
             listed: arguments.per_packet.then(Vec::new),
             is_open: !file.policy.undecidable(Knowledge { input: true, output: true, ..known }).is_empty(),
             last_accepted: true,
@@ -320,6 +325,8 @@ impl<'a> Tally<'a> {
         if let Some(listed) = &mut self.listed {
             listed.push(PacketVerdict::not_looked_up(number));
         }
+        let family = if matches!(key, AnyKey::V4(_)) { IpFamily::V4 } else { IpFamily::V6 };
+        self.of_other_family += u64::from(self.only_family.is_some_and(|only| only != family));
         match key {
             AnyKey::V4(key) => self.v4.push(key, packet, bytes, number),
             AnyKey::V6(key) => self.v6.push(key, packet, bytes, number),
@@ -470,6 +477,7 @@ impl<'a> Tally<'a> {
             later_fragments: self.fragments,
             matched: self.looked_up - self.unmatched,
             unmatched: self.unmatched,
+            of_other_family: self.of_other_family,
             unused: unused.len() as u64,
             passing,
             per_packet: self.listed.take(),

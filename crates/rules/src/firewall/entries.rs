@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::boxes::boxes_of;
-use flowloom_flow_key::{FiveTuple, protocol};
+use flowloom_flow_key::{FiveTuple, IpFamily, protocol};
 
 use super::conditions::{Conditions, Families, Truth};
 use super::contents::NetworkBytes;
@@ -282,6 +282,19 @@ impl Policy {
     #[must_use]
     pub fn set(&self) -> &RuleSet {
         &self.set
+    }
+
+    /// Returns the address family of all packets that rules match, if it is a single one.
+    #[must_use]
+    pub fn only_family(&self) -> Option<IpFamily> {
+        let rules = || self.set.rules().iter().map(|rule| rule.addresses);
+        let has_v4 = rules().any(|addresses| !matches!(addresses, Addresses::V6 { .. }));
+        let has_v6 = rules().any(|addresses| !matches!(addresses, Addresses::V4 { .. }));
+        match (has_v4, has_v6) {
+            (true, false) => Some(IpFamily::V4),
+            (false, true) => Some(IpFamily::V6),
+            _ => None,
+        }
     }
 
     /// Returns whether every rule is one box of the five fields, without further conditions.

@@ -228,6 +228,7 @@ impl Rules {
             accepted: HitFigures::new(counts.accepted),
             denied: HitFigures::new(counts.denied),
             unmatched: HitFigures::new(counts.unmatched),
+            of_other_family: HitFigures::new(counts.of_other_family),
             not_opened: HitFigures::new(counts.not_opened),
             rules_hit: busy.len() as u64,
             top: busy
