@@ -278,7 +278,7 @@ fn verdict_of(draws: &[Outcome]) -> Agreement {
         agreeing: count(agreeing),
         draws: count(draws.len()),
         why: format!(
-            "on the draw: {agreeing} of {} seeds agree. One that {}: {}. One that {}: {}",
+            "{agreeing} of {} seeds agree. One that {}: {}. One that {}: {}",
             draws.len(),
             first.word(),
             first.text(),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use flowloom_repro::page::{number, stated};
-use flowloom_repro::{Agreement, Item, Record, Reproduction, Value};
+use flowloom_repro::{Agreement, Item, Plan, Record, Reproduction, Value};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
@@ -80,6 +80,7 @@ impl Report for ItemList {
 #[derive(Debug)]
 pub struct ReproduceResult {
     pub reproduction: Reproduction,
+    pub plan: Plan,
     pub saved: Option<PathBuf>,
 }
 
@@ -107,7 +108,7 @@ impl Report for ReproduceResult {
         )];
         for record in &run.items {
             lines.push(String::new());
-            lines.extend(item_lines(record));
+            lines.extend(item_lines(record, self.plan));
         }
         lines.extend(ablation_table(&run.items));
         lines.push(String::new());
@@ -173,7 +174,7 @@ impl ReproduceResult {
     }
 }
 
-fn item_lines(record: &Record) -> Vec<String> {
+fn item_lines(record: &Record, asked: Plan) -> Vec<String> {
     let how: String = record.fidelity.iter().map(|fidelity| fidelity.letter()).collect();
     let mut lines = vec![format!("{}   {}   [{how}]   {:.1} s", record.id, record.place, record.seconds)];
     lines.extend(wrapped("claim    ", record.claim));
@@ -183,7 +184,8 @@ fn item_lines(record: &Record) -> Vec<String> {
         lines.push(format!("  {:width$}  {:>10}  {:>10}  {:5}  our band", "", "paper", "here", ""));
     }
     lines.extend(values.iter().map(|value| value_line(value, width)));
-    lines.extend(wrapped(&format!("{:8} ", record.outcome.verdict.word()), record.outcome.verdict.text()));
+    let verdict = &record.outcome.verdict;
+    lines.extend(wrapped("verdict  ", &format!("{}: {}", verdict.word(), verdict.text())));
     if record.seeds.len() > 1 {
         let last = record.seeds.last().unwrap_or(&0);
         lines
@@ -198,6 +200,12 @@ fn item_lines(record: &Record) -> Vec<String> {
             ablation.noticed.words()
         );
         lines.extend(wrapped("without  ", &text));
+    }
+    if asked.ablate && record.ablations.is_empty() {
+        lines.extend(wrapped("without  ", "the item has no mechanism to switch off and no fault to plant"));
+    }
+    if asked.sweep && record.sweeps.is_empty() {
+        lines.extend(wrapped("guess    ", "the paper leaves no parameter of this item open"));
     }
     for sweep in &record.sweeps {
         lines.extend(wrapped(
@@ -305,7 +313,7 @@ mod tests {
     #[test]
     fn verdict_is_separated_from_its_reason() {
         for verdict in [Agreement::agrees("so"), Agreement::differs("so"), Agreement::cannot_run("so")] {
-            let line = format!("  {:8} so", verdict.word());
+            let line = format!("  verdict  {}: so", verdict.word());
             let record = Record {
                 id: "lfb/one",
                 place: "Tab. 1",
@@ -318,7 +326,9 @@ mod tests {
                 sweeps: Vec::new(),
                 outcome: Outcome::new(verdict),
             };
-            assert!(item_lines(&record).contains(&line), "{:?}", item_lines(&record));
+            let lines = item_lines(&record, Plan { ablate: true, ..Plan::default() });
+            assert!(lines.contains(&line), "{lines:?}");
+            assert!(lines.iter().any(|line| line.contains("no mechanism to switch off")), "{lines:?}");
         }
     }
 

@@ -80,7 +80,7 @@ pub fn run(arguments: &Reproduce, common: &Common) -> Result<Status, Failure> {
         (true, true) => Status::Ok,
         (true, false) => Status::CheckFailed,
     };
-    print(&ReproduceResult { reproduction, saved: arguments.save.clone() }, common)?;
+    print(&ReproduceResult { reproduction, plan, saved: arguments.save.clone() }, common)?;
     match (saved, failed) {
         (Some(Err(error)), _) => Err(Failure::Output(error.to_string())),
         // The items before it are kept.
