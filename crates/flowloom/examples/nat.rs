@@ -135,7 +135,8 @@ pub(crate) mod linux {
     }
 
     /// Frames without IP are asked about. Malformed IP packets cannot be translated.
-    const NO_FLOW: NoFlowPolicy = NoFlowPolicy::all(NoFlow::Drop).with(DropReason::NotIp, NoFlow::Ask);
+    pub(crate) const NO_FLOW: NoFlowPolicy =
+        NoFlowPolicy::all(NoFlow::Drop).with(DropReason::NotIp, NoFlow::Ask);
 
     /// Returns what a run of the translator needs: flows end after this many seconds of silence.
     pub(crate) fn settings(timeout_s: u64) -> (EngineConfig, LineHashConfig) {

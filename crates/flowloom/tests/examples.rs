@@ -61,16 +61,17 @@ fn a_port_of_the_translator_returns_when_its_flow_ends() -> Outcome {
     Ok(())
 }
 
-/// An answer comes in. Packets of another sender to the same port, of another protocol and over
-/// IPv6 do not.
+/// Runs the translator between two ports: a connection leaves with the translator's address, its
+/// answer comes in, and nothing else does.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_translator_lets_only_answers_in() {
-    use flowloom::engine::{App as _, FlowState as _, Verdict};
-    use flowloom::packet::{DecodeOptions, LinkType, PacketView, decode};
-    use nat::linux::{Nat, Translation};
+fn a_translator_lets_only_answers_in() -> Outcome {
+    use flowloom::engine::{Control, WireOptions, run_wires};
+    use flowloom::flow_table::LineHash;
+    use flowloom::packet::wire::MemoryWire;
+    use flowloom::packet::{DecodeOptions, FiveTuple, LinkType, decode};
+    use nat::linux::{NO_FLOW, Nat, settings};
 
-    let mut nat = Nat::new([198, 51, 100, 1].into(), [700]);
     let frame = |protocol: u8, source: [u8; 4], destination: [u8; 4], ports: [u16; 2]| {
         let mut frame =
             [[0; 12].as_slice(), &[8, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, protocol, 0, 0]].concat();
@@ -80,32 +81,35 @@ fn a_translator_lets_only_answers_in() {
         frame.extend([0, 20, 0, 0, 0, 0, 0, 0, 0x50, 2, 0, 0, 0, 0, 0, 0]);
         frame
     };
-    let mut judge = |port: u32, frame: &[u8]| {
-        let headers = decode(LinkType::ETHERNET, frame, DecodeOptions::default()).expect("an IP packet");
-        let mut view = PacketView::new(frame, headers, 0, 54);
-        view.port = port.try_into().expect("a port");
-        let mut flow = Translation::default();
-        let verdict = nat.on_packet(&view, &mut flow);
-        assert_eq!(flow.is_established(), verdict == Verdict::Accept, "only refused flows can be evicted");
-        verdict
-    };
     let (inside, server, other, ours) = ([10, 0, 0, 5], [192, 0, 2, 9], [192, 0, 2, 66], [198, 51, 100, 1]);
-    assert_eq!(judge(0, &frame(6, inside, server, [4000, 443])), Verdict::Accept);
-    for (protocol, sender, ports, expected) in [
-        (6, server, [443, 700], Verdict::Accept),
-        (6, other, [443, 700], Verdict::Deny),
-        (6, server, [444, 700], Verdict::Deny),
-        (17, server, [443, 700], Verdict::Deny),
-        (6, server, [443, 701], Verdict::Deny),
-    ] {
-        assert_eq!(
-            judge(1, &frame(protocol, sender, ours, ports)),
-            expected,
-            "{protocol} {sender:?} {ports:?}"
-        );
-    }
     let mut v6 = vec![0; 74];
     v6[12..15].copy_from_slice(&[0x86, 0xDD, 0x60]);
     (v6[19], v6[20], v6[66]) = (20, 6, 0x50);
-    assert_eq!(judge(0, &v6), Verdict::Deny, "there is no translation of IPv6");
+    let received = [
+        (0, frame(6, inside, server, [4000, 443])),
+        (1, frame(6, server, ours, [443, 700])),
+        (1, frame(6, other, ours, [443, 700])),
+        (1, frame(6, server, ours, [444, 700])),
+        (1, frame(17, server, ours, [443, 700])),
+        (1, frame(6, server, ours, [443, 701])),
+        (0, v6),
+    ];
+
+    let control = Control::default();
+    let mut wire = MemoryWire::new(2, received, || control.stop());
+    let (config, table) = settings(60);
+    let options = WireOptions { no_flow: NO_FLOW, ..WireOptions::default() };
+    let table = |_| LineHash::try_new(&table);
+    let app = |_| Nat::new(ours.into(), [700]);
+    let run = run_wires(&config, &options, vec![&mut wire], table, app, &control, None)?;
+
+    assert!(run.is_balanced() && run.report.fault.is_none(), "{:?}", run.report.fault);
+    let left = wire.left().iter().map(|(port, bytes)| {
+        let headers = decode(LinkType::ETHERNET, bytes, DecodeOptions::default()).expect("an IP packet");
+        (*port, headers.tuple())
+    });
+    let outward = FiveTuple::v4(ours, server, 700, 443, 6);
+    let inward = FiveTuple::v4(server, inside, 443, 4000, 6);
+    assert_eq!(left.collect::<Vec<_>>(), [(1, outward), (0, inward)]);
+    Ok(())
 }

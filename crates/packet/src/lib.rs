@@ -44,6 +44,7 @@ pub mod icmp;
 pub mod interface;
 pub mod link;
 mod live_time;
+mod memory_wire;
 mod pool;
 pub mod refusal;
 pub mod rewrite;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::drop_reason::DropCounts;
 pub use crate::frame::Frame;
+pub use crate::memory_wire::MemoryWire;
 use crate::rewrite::Rewrite;
 use crate::source::SourceError;
 use crate::view::Headers;
@@ -73,46 +74,7 @@ impl PortCounts {
 /// [`settle`](Self::settle). When no frame has arrived, it [waits](Self::wait). At the end it
 /// [closes](Self::close) the wire, receives the remaining frames, and [finishes](Self::finish).
 ///
-/// # Examples
-///
-/// Example: a wire in memory, with frames from a list.
-///
-/// ```
-/// use std::time::Duration;
-/// use flowloom_packet::wire::{Decision, Frame, PortCounts, Wire};
-/// use flowloom_packet::SourceError;
-///
-/// struct List { waiting: Vec<Vec<u8>>, batch: Vec<Vec<u8>>, left: Vec<Vec<u8>> }
-///
-/// impl Wire for List {
-///     fn receive(&mut self) -> Result<usize, SourceError> {
-///         self.batch = self.waiting.drain(..self.waiting.len().min(32)).collect();
-///         Ok(self.batch.len())
-///     }
-///     fn frame(&self, index: usize) -> Frame<'_> {
-///         Frame::ethernet(&self.batch[index], 0, 0)
-///     }
-///     fn settle(&mut self, decisions: &[Decision]) -> Result<(), SourceError> {
-///         let batch = std::mem::take(&mut self.batch).into_iter().zip(decisions);
-///         self.left.extend(batch.filter(|(_, d)| **d == Decision::Pass).map(|(frame, _)| frame));
-///         Ok(())
-///     }
-///     fn emit(&mut self, _port: u16, bytes: &[u8]) -> bool {
-///         self.left.push(bytes.to_vec());
-///         true
-///     }
-///     fn wait(&mut self, _at_most: Duration) -> Result<(), SourceError> { Ok(()) }
-///     fn close(&mut self) -> Result<(), SourceError> { Ok(()) }
-///     fn finish(&mut self) -> Result<(), SourceError> { Ok(()) }
-///     fn ports(&self) -> Vec<PortCounts> { vec![PortCounts::default()] }
-/// }
-///
-/// let mut wire = List { waiting: vec![vec![1; 60], vec![2; 60]], batch: vec![], left: vec![] };
-/// assert_eq!(wire.receive()?, 2);
-/// wire.settle(&[Decision::Pass, Decision::Drop])?;
-/// assert_eq!(wire.left, [vec![1; 60]]);
-/// # Ok::<(), SourceError>(())
-/// ```
+/// [`MemoryWire`] is an example.
 pub trait Wire {
     /// Takes the next frames, at most [`WIRE_BATCH`]. Returns their number, 0 if none has arrived.
     /// It does not wait.
@@ -178,44 +140,52 @@ pub trait Wire {
     }
 }
 
-impl<W: Wire + ?Sized> Wire for Box<W> {
-    fn receive(&mut self) -> Result<usize, SourceError> {
-        (**self).receive()
-    }
+/// Implements [`Wire`] for a pointer to a wire.
+macro_rules! forward {
+    ($pointer:ty) => {
+        impl<W: Wire + ?Sized> Wire for $pointer {
+            fn receive(&mut self) -> Result<usize, SourceError> {
+                (**self).receive()
+            }
 
-    fn frame(&self, index: usize) -> Frame<'_> {
-        (**self).frame(index)
-    }
+            fn frame(&self, index: usize) -> Frame<'_> {
+                (**self).frame(index)
+            }
 
-    fn settle(&mut self, decisions: &[Decision]) -> Result<(), SourceError> {
-        (**self).settle(decisions)
-    }
+            fn settle(&mut self, decisions: &[Decision]) -> Result<(), SourceError> {
+                (**self).settle(decisions)
+            }
 
-    fn rewrite(&mut self, index: usize, rewrite: &Rewrite, headers: &Headers) -> bool {
-        (**self).rewrite(index, rewrite, headers)
-    }
+            fn rewrite(&mut self, index: usize, rewrite: &Rewrite, headers: &Headers) -> bool {
+                (**self).rewrite(index, rewrite, headers)
+            }
 
-    fn emit(&mut self, port: u16, bytes: &[u8]) -> bool {
-        (**self).emit(port, bytes)
-    }
+            fn emit(&mut self, port: u16, bytes: &[u8]) -> bool {
+                (**self).emit(port, bytes)
+            }
 
-    fn wait(&mut self, at_most: Duration) -> Result<(), SourceError> {
-        (**self).wait(at_most)
-    }
+            fn wait(&mut self, at_most: Duration) -> Result<(), SourceError> {
+                (**self).wait(at_most)
+            }
 
-    fn close(&mut self) -> Result<(), SourceError> {
-        (**self).close()
-    }
+            fn close(&mut self) -> Result<(), SourceError> {
+                (**self).close()
+            }
 
-    fn finish(&mut self) -> Result<(), SourceError> {
-        (**self).finish()
-    }
+            fn finish(&mut self) -> Result<(), SourceError> {
+                (**self).finish()
+            }
 
-    fn ports(&self) -> Vec<PortCounts> {
-        (**self).ports()
-    }
+            fn ports(&self) -> Vec<PortCounts> {
+                (**self).ports()
+            }
 
-    fn withheld(&mut self) -> DropCounts {
-        (**self).withheld()
-    }
+            fn withheld(&mut self) -> DropCounts {
+                (**self).withheld()
+            }
+        }
+    };
 }
+
+forward!(Box<W>);
+forward!(&mut W);

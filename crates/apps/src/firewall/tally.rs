@@ -172,7 +172,7 @@ impl Tally {
         let [not_opened, of_other_family] = [&self.not_opened, &self.of_other_family].map(LiveHits::get);
         let generation = self.generation;
         let mut counts =
-            VerdictCounts { not_opened, of_other_family, generation, ..VerdictCounts::default() };
+            VerdictCounts { of_other_family, not_opened, generation, ..VerdictCounts::default() };
         counts.denied.add(not_opened);
         for (number, hits) in (0..).zip(&by_rule) {
             match self.rules.verdict(number) {

@@ -1,0 +1,158 @@
+//! A wire in memory.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+use crate::frame::Frame;
+use crate::rewrite::Rewrite;
+use crate::source::SourceError;
+use crate::view::Headers;
+use crate::wire::{Decision, PortCounts, WIRE_BATCH, Wire};
+
+/// A wire in memory, to test an application: it receives the frames of a list, and keeps those that
+/// leave.
+///
+/// Run it with `&mut`, so that it is yours again after the run.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_packet::wire::{Decision, MemoryWire, Wire};
+///
+/// let mut is_over = false;
+/// let mut wire = MemoryWire::new(2, [(0, vec![1; 60]), (1, vec![2; 60])], || is_over = true);
+/// assert_eq!(wire.receive()?, 2);
+/// wire.settle(&[Decision::Pass, Decision::Drop])?;
+/// assert_eq!(wire.receive()?, 0);
+/// wire.wait(std::time::Duration::ZERO)?;
+/// assert_eq!(wire.left(), [(1, vec![1; 60])]);
+/// drop(wire);
+/// assert!(is_over);
+/// # Ok::<(), flowloom_packet::SourceError>(())
+/// ```
+pub struct MemoryWire<E> {
+    waiting: VecDeque<(u16, Vec<u8>)>,
+    batch: Vec<(u16, Vec<u8>)>,
+    left: Vec<(u16, Vec<u8>)>,
+    ports: Vec<PortCounts>,
+    on_end: E,
+    received: u64,
+}
+
+impl<E: FnMut()> MemoryWire<E> {
+    /// Returns a wire with this number of ports that receives frames, each by its port, one
+    /// microsecond after the other. It calls `on_end`, which can stop the run, when a reader waits
+    /// behind the last one.
+    #[must_use]
+    pub fn new(ports: u16, frames: impl IntoIterator<Item = (u16, Vec<u8>)>, on_end: E) -> Self {
+        Self {
+            waiting: frames.into_iter().collect(),
+            batch: Vec::new(),
+            left: Vec::new(),
+            ports: vec![PortCounts::default(); ports.into()],
+            on_end,
+            received: 0,
+        }
+    }
+
+    /// Returns the frames that have left, in their order, each with its port.
+    #[must_use]
+    pub fn left(&self) -> &[(u16, Vec<u8>)] {
+        &self.left
+    }
+
+    /// Sends a frame by a port. Returns whether there is such a port.
+    fn send(&mut self, port: u16, bytes: Vec<u8>, count: fn(&mut PortCounts, u64)) -> bool {
+        let Some(counts) = self.ports.get_mut(usize::from(port)) else { return false };
+        count(counts, bytes.len() as u64);
+        self.left.push((port, bytes));
+        true
+    }
+}
+
+fn sent(counts: &mut PortCounts, bytes: u64) {
+    counts.sent += 1;
+    counts.sent_bytes += bytes;
+}
+
+fn added(counts: &mut PortCounts, _: u64) {
+    counts.added += 1;
+}
+
+impl<E> fmt::Debug for MemoryWire<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [waiting, left] = [self.waiting.len(), self.left.len()];
+        f.debug_struct("MemoryWire").field("waiting", &waiting).field("left", &left).finish_non_exhaustive()
+    }
+}
+
+impl<E: FnMut()> Wire for MemoryWire<E> {
+    fn receive(&mut self) -> Result<usize, SourceError> {
+        let count = self.waiting.len().min(WIRE_BATCH);
+        self.batch = self.waiting.drain(..count).collect();
+        for (port, bytes) in &self.batch {
+            let Some(counts) = self.ports.get_mut(usize::from(*port)) else {
+                let ports = self.ports.len();
+                return Err(SourceError(format!("a frame for port {port} of {ports}, from 0").into()));
+            };
+            counts.received += 1;
+            counts.received_bytes += bytes.len() as u64;
+        }
+        Ok(count)
+    }
+
+    fn frame(&self, index: usize) -> Frame<'_> {
+        let (port, bytes) = &self.batch[index];
+        Frame::ethernet(bytes, *port, (self.received + index as u64) * 1000)
+    }
+
+    fn settle(&mut self, decisions: &[Decision]) -> Result<(), SourceError> {
+        let batch = std::mem::take(&mut self.batch);
+        self.received += batch.len() as u64;
+        for ((from, bytes), decision) in batch.into_iter().zip(decisions) {
+            let to = match *decision {
+                Decision::Drop => continue,
+                Decision::To(port) => port,
+                Decision::Pass => from ^ 1,
+                Decision::Mirror(port) => {
+                    if !self.send(port, bytes.clone(), added) {
+                        self.ports[usize::from(from)].added_refused += 1;
+                    }
+                    from ^ 1
+                }
+            };
+            if !self.send(to, bytes, sent) {
+                self.ports[usize::from(from)].refused += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn rewrite(&mut self, index: usize, rewrite: &Rewrite, headers: &Headers) -> bool {
+        rewrite.apply(&mut self.batch[index].1, headers, None)
+    }
+
+    fn emit(&mut self, port: u16, bytes: &[u8]) -> bool {
+        self.send(port, bytes.to_vec(), added)
+    }
+
+    fn wait(&mut self, _at_most: Duration) -> Result<(), SourceError> {
+        if self.waiting.is_empty() {
+            (self.on_end)();
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), SourceError> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), SourceError> {
+        Ok(())
+    }
+
+    fn ports(&self) -> Vec<PortCounts> {
+        self.ports.clone()
+    }
+}
