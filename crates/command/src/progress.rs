@@ -132,9 +132,13 @@ fn draw(label: String, set: &SetProgress, control: &Control, ended: &Receiver<()
         let rest = if total > 0 {
             time_left(begun, set.done_bytes(), total)
         } else {
-            format!("  {}  {:.0} s", crate::render::counted(now.1, "packet"), begun.elapsed().as_secs_f64())
+            format!(
+                "  {}  {:.0} s",
+                crate::render::numbers::counted(now.1, "packet"),
+                begun.elapsed().as_secs_f64()
+            )
         };
-        bar.set_message(format!("{}packets/s{rest}", crate::render::scaled(rate)));
+        bar.set_message(format!("{}packets/s{rest}", crate::render::numbers::scaled(rate)));
     });
 }
 
@@ -168,7 +172,7 @@ impl Steps {
                 let rate = done as f64 / begun.elapsed().as_secs_f64();
                 bar.set_message(format!(
                     "{}/s{}",
-                    crate::render::scaled(rate).trim(),
+                    crate::render::numbers::scaled(rate).trim(),
                     time_left(begun, done, total)
                 ));
             });

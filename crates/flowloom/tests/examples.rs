@@ -68,8 +68,7 @@ fn a_port_of_the_translator_returns_when_its_flow_ends() -> Outcome {
 fn a_translator_lets_only_answers_in() -> Outcome {
     use flowloom::engine::{Control, WireOptions, run_wires};
     use flowloom::flow_table::LineHash;
-    use flowloom::packet::wire::MemoryWire;
-    use flowloom::packet::{DecodeOptions, FiveTuple, LinkType, decode};
+    use flowloom::packet::{DecodeOptions, FiveTuple, LinkType, MemoryWire, decode};
     use nat::linux::{NO_FLOW, Nat, settings};
 
     let frame = |protocol: u8, source: [u8; 4], destination: [u8; 4], ports: [u16; 2]| {

@@ -287,14 +287,14 @@ impl Chart {
             let left = at.checked_sub(1).map_or(x - 1, |before| i32::midpoint(places[before], x));
             let right = places.get(at + 1).map_or(x + 1, |after| i32::midpoint(x, *after));
             let (width, height) = ((right - left).max(1), SIZE.1 - X_LABELS);
-            let place = format!("{} {}", short(point.0), crate::page::escape(&self.x.label));
+            let place = format!("{} {}", short(point.0), crate::text::escape(&self.x.label));
             let _ = write!(
                 text,
                 "<rect x=\"{left}\" y=\"0\" width=\"{width}\" height=\"{height}\" opacity=\"0\"><title>{place}"
             );
             for series in &self.series {
                 let value = series.points.get(at).map_or(0.0, |point| point.1);
-                let _ = write!(text, "\n{}: {}", crate::page::escape(&series.name), short(value));
+                let _ = write!(text, "\n{}: {}", crate::text::escape(&series.name), short(value));
             }
             text.push_str("</title></rect>\n");
         }

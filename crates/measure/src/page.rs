@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use crate::chart::Chart;
+pub use crate::text::escape;
 
 const STYLE: &str = "
 body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:62rem;padding:0 1rem;color:#1a1a1a;background:#fff}
@@ -246,11 +247,6 @@ fn is_number(cell: &str) -> bool {
         unit.chars().count() <= 6 && unit.chars().all(|c| c.is_alphabetic() || matches!(c, '%' | '/'));
     let is_apart = unit.is_empty() || unit == "%" || digits.ends_with(' ');
     is_short && is_apart && digits.replace([' ', ','], "").parse::<f64>().is_ok()
-}
-
-/// Escapes text for use in markup.
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

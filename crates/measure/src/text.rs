@@ -303,6 +303,11 @@ pub fn tables(report: &Report) -> Vec<(&'static str, Vec<Vec<String>>)> {
         .collect()
 }
 
+/// Escapes text for use in markup.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -63,6 +63,7 @@ pub use drop_reason::{DropCounts, DropReason};
 pub use interface::InterfaceName;
 pub use link::LinkType;
 pub use live_time::LiveTime;
+pub use memory_wire::MemoryWire;
 pub use pool::BlockPool;
 pub use source::{BATCH_PACKETS, Fill, PacketBatch, PacketSource, RawPacket, Segment, SourceError};
 pub use view::{Headers, PacketView};

@@ -18,7 +18,8 @@ use crate::wire::{Decision, PortCounts, WIRE_BATCH, Wire};
 /// # Examples
 ///
 /// ```
-/// use flowloom_packet::wire::{Decision, MemoryWire, Wire};
+/// use flowloom_packet::MemoryWire;
+/// use flowloom_packet::wire::{Decision, Wire};
 ///
 /// let mut is_over = false;
 /// let mut wire = MemoryWire::new(2, [(0, vec![1; 60]), (1, vec![2; 60])], || is_over = true);

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use crate::drop_reason::DropCounts;
 pub use crate::frame::Frame;
-pub use crate::memory_wire::MemoryWire;
 use crate::rewrite::Rewrite;
 use crate::source::SourceError;
 use crate::view::Headers;
@@ -74,7 +73,7 @@ impl PortCounts {
 /// [`settle`](Self::settle). When no frame has arrived, it [waits](Self::wait). At the end it
 /// [closes](Self::close) the wire, receives the remaining frames, and [finishes](Self::finish).
 ///
-/// [`MemoryWire`] is an example.
+/// [`MemoryWire`](crate::MemoryWire) is an example.
 pub trait Wire {
     /// Takes the next frames, at most [`WIRE_BATCH`]. Returns their number, 0 if none has arrived.
     /// It does not wait.

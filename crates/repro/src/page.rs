@@ -5,6 +5,7 @@ use flowloom_measure::page::{Page, escape};
 
 use crate::experiment::{Agreement, Value};
 use crate::record::{Record, Reproduction};
+pub use crate::value::number;
 
 /// Returns the page.
 pub fn html(reproduction: &Reproduction) -> String {
@@ -168,36 +169,5 @@ pub fn stated(value: &Value) -> String {
         (Some(paper), Some(bound)) => format!("{} {}", bound.sign(), number(paper)),
         (Some(paper), None) => number(paper),
         (None, _) => String::new(),
-    }
-}
-
-/// Formats a number with four significant digits.
-pub fn number(value: f64) -> String {
-    let magnitude = value.abs();
-    if !value.is_finite() {
-        return String::from("—");
-    }
-    if value.fract() == 0.0 && magnitude < 1e15 {
-        return format!("{value:.0}");
-    }
-    match magnitude {
-        m if !(1e-4..1e9).contains(&m) => format!("{value:.3e}"),
-        m if m >= 1000.0 => format!("{value:.0}"),
-        m if m >= 100.0 => format!("{value:.1}"),
-        m if m >= 10.0 => format!("{value:.2}"),
-        m if m >= 1.0 => format!("{value:.3}"),
-        m if m >= 0.01 => format!("{value:.4}"),
-        _ => format!("{value:.6}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_keep_four_figures() {
-        let shown = [0.0, 11413.0, 3.72e-9, 67.312, 0.5474, 2.794e-8, f64::NAN, 249_036.8].map(number);
-        assert_eq!(shown, ["0", "11413", "3.720e-9", "67.31", "0.5474", "2.794e-8", "—", "249037"]);
     }
 }

@@ -2,8 +2,6 @@
 
 use serde::Serialize;
 
-use crate::page;
-
 /// The range in which a value of Flowloom must lie.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -264,7 +262,6 @@ impl Value {
     /// Returns the band as readers see it; "none" if the value has a
     /// reason to have none, and otherwise empty.
     pub fn band_text(&self) -> String {
-        let number = page::number;
         match self.band {
             Some(Band { low, high }) if low.is_finite() && high.is_finite() => {
                 format!("{} … {}", number(low), number(high))
@@ -281,9 +278,35 @@ impl Value {
     }
 }
 
+/// Formats a number with four significant digits.
+pub fn number(value: f64) -> String {
+    let magnitude = value.abs();
+    if !value.is_finite() {
+        return String::from("—");
+    }
+    if value.fract() == 0.0 && magnitude < 1e15 {
+        return format!("{value:.0}");
+    }
+    match magnitude {
+        m if !(1e-4..1e9).contains(&m) => format!("{value:.3e}"),
+        m if m >= 1000.0 => format!("{value:.0}"),
+        m if m >= 100.0 => format!("{value:.1}"),
+        m if m >= 10.0 => format!("{value:.2}"),
+        m if m >= 1.0 => format!("{value:.3}"),
+        m if m >= 0.01 => format!("{value:.4}"),
+        _ => format!("{value:.6}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_keep_four_figures() {
+        let shown = [0.0, 11413.0, 3.72e-9, 67.312, 0.5474, 2.794e-8, f64::NAN, 249_036.8].map(number);
+        assert_eq!(shown, ["0", "11413", "3.720e-9", "67.31", "0.5474", "2.794e-8", "—", "249037"]);
+    }
 
     #[test]
     fn bands_are_relative_to_their_value() {

@@ -11,14 +11,8 @@ use core::fmt;
 use core::ops::Range;
 use core::str::FromStr;
 
+pub use crate::placement::{CAPACITY_FULL, CAPACITY_MAX, LEVELS_MAX};
 use crate::placement::{SetupError, WORKERS_MAX, WorkerCount, WorkerId};
-
-/// Maximum number of levels of a tree: socket, core, pipeline, thread.
-pub const LEVELS_MAX: usize = 4;
-/// Capacity of a worker of ordinary speed.
-pub const CAPACITY_FULL: u32 = 100;
-/// Maximum capacity of a worker: a hundred times an ordinary one.
-pub const CAPACITY_MAX: u32 = 100 * CAPACITY_FULL;
 
 /// Demand of a thread that uses all of a pipeline, in thousandths.
 const DEMAND_FULL: u32 = 1000;

@@ -1,6 +1,7 @@
 //! Detecting the format of a rule text, and reading any format.
 
 use super::ipset::Sets;
+use super::words::first_line;
 use super::{
     LoadError, LoadErrorKind, LoadErrors, LoadLimits, aws, cisco, classbench, iptables, kubernetes,
     line_of, nft, toml,
@@ -110,12 +111,6 @@ impl RuleFormat {
     pub const fn has_chains(self) -> bool {
         matches!(self, Self::Iptables | Self::Nft | Self::Cisco | Self::Aws | Self::Kubernetes)
     }
-}
-
-/// Returns the first line with content, and its number from one.
-pub(crate) fn first_line(text: &str) -> Option<(usize, &str)> {
-    let mut lines = (1..).zip(text.lines().map(str::trim));
-    lines.find(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
 fn is_toml_key(line: &str) -> bool {

@@ -325,7 +325,7 @@ impl Set {
                     }
                 }
                 Part::Mac => {
-                    let value = super::iptables::mac(text)?;
+                    let value = super::words::mac(text)?;
                     conditions.ask(TestKind::SourceMac { value, mask: (1 << 48) - 1 });
                 }
                 Part::Interface => {

@@ -34,6 +34,7 @@ pub(crate) mod reject;
 pub mod toml;
 pub mod trace;
 #[cfg(feature = "std")]
+mod words;
 mod yaml;
 
 use alloc::string::String;

@@ -39,6 +39,12 @@ pub mod two_choices;
 
 /// Maximum number of workers of a policy.
 pub const WORKERS_MAX: usize = 1024;
+/// Maximum number of levels of a tree: socket, core, pipeline, thread.
+pub const LEVELS_MAX: usize = 4;
+/// Capacity of a worker of ordinary speed.
+pub const CAPACITY_FULL: u32 = 100;
+/// Maximum capacity of a worker: a hundred times an ordinary one.
+pub const CAPACITY_MAX: u32 = 100 * CAPACITY_FULL;
 
 /// A worker, numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -166,14 +172,12 @@ impl core::fmt::Display for SetupError {
             Self::Levels { levels } => write!(
                 f,
                 "invalid topology: the place of a worker has {levels} levels; all places must have the \
-                 same number of levels, from 1 to {}",
-                crate::topology::LEVELS_MAX
+                 same number of levels, from 1 to {LEVELS_MAX}"
             ),
             Self::Capacity { worker, capacity } => write!(
                 f,
-                "invalid capacity {capacity} % of worker {worker}: must be from 1 to {}; remove a thread with \
-                 -{worker}",
-                crate::topology::CAPACITY_MAX
+                "invalid capacity {capacity} % of worker {worker}: must be from 1 to {CAPACITY_MAX}; remove a thread with \
+                 -{worker}"
             ),
             Self::SamePlace { worker } => {
                 write!(f, "invalid topology: worker {worker} has the same place as the previous worker")

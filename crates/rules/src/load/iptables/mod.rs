@@ -47,7 +47,7 @@ use targets::Does;
 #[cfg(feature = "std")]
 pub(crate) use contents::contents;
 pub use names::tcp_flags;
-pub(crate) use names::{dscp_class, icmp, mac};
+pub(crate) use names::{dscp_class, icmp};
 #[cfg(feature = "std")]
 pub(crate) use targets::is_passing;
 

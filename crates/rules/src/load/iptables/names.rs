@@ -1,7 +1,5 @@
 //! The names of numbers in iptables.
 
-use alloc::vec::Vec;
-
 use crate::firewall::{FLAG_NAMES, Ranges};
 
 /// ICMP types by name: the name, the type, and the code if the name implies one.
@@ -136,15 +134,6 @@ pub(crate) fn dscp_class(text: &str) -> Option<u8> {
     }
 }
 
-/// Reads a MAC address as a number.
-pub(crate) fn mac(text: &str) -> Option<u64> {
-    let parts: Vec<&str> = text.split(':').collect();
-    let byte = |part: &&str| u8::from_str_radix(part, 16).ok().filter(|_| !part.starts_with('+'));
-    (parts.len() == 6)
-        .then(|| parts.iter().map(byte).try_fold(0, |mac, byte| Some(mac << 8 | u64::from(byte?))))
-        .flatten()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,6 +151,5 @@ mod tests {
             (Some(0x12), Some(0x3f), None)
         );
         assert_eq!((dscp_class("EF"), dscp_class("af41"), dscp_class("CS9")), (Some(46), Some(34), None));
-        assert_eq!((mac("00:11:22:33:44:ff"), mac("00:11")), (Some(0x0011_2233_44ff), None));
     }
 }

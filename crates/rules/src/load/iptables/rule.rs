@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use super::super::ipset::{SetSide, Sets};
+use super::super::words::mac;
 use super::super::{LoadError, LoadErrorKind, has_word, protocol, reject};
 use super::contents;
 use super::names;
@@ -382,7 +383,7 @@ impl<'a> Reader<'a> {
             }
             "--mac-source" => {
                 let word = self.negatable(option, &mut not, "a MAC address")?;
-                let value = names::mac(&word.text)
+                let value = mac(&word.text)
                     .ok_or_else(|| self.expected(word.at, "a MAC address such as 00:11:22:33:44:55"))?;
                 self.conditions.ask(Test::new(TestKind::SourceMac { value, mask: (1 << 48) - 1 }, not));
             }

@@ -5,7 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use super::super::iptables::{dscp_class, mac};
+use super::super::iptables::dscp_class;
+use super::super::words::mac;
 use super::super::{ipset, protocol};
 use super::ast::{Expr, Op, Set, Table, Value, Verdict};
 use super::icmp::{icmp_code, icmp_types};

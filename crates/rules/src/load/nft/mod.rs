@@ -208,7 +208,7 @@ pub fn is_nft(text: &str) -> bool {
         // The output of nft is recognisable near its start.
         return text.find("\"nftables\"").is_some_and(|at| at < 4096);
     }
-    super::form::first_line(text).is_some_and(|(_, line)| {
+    super::words::first_line(text).is_some_and(|(_, line)| {
         let mut words = line.split_whitespace();
         match words.next() {
             Some("flush") => words.next() == Some("ruleset") || words.next().is_some(),

@@ -7,7 +7,8 @@ use core::net::IpAddr;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::super::iptables::{contents, dscp_class, icmp, mac, tcp_flags};
+use super::super::iptables::{contents, dscp_class, icmp, tcp_flags};
+use super::super::words::mac;
 use super::super::{LoadError, LoadErrorKind};
 use super::{Read, at};
 use crate::firewall::{
