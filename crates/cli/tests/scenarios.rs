@@ -84,7 +84,7 @@ fn generate(folder: &Folder, options: &[&str], ending: &str) -> Vec<(String, Val
 #[test]
 fn records_of_scenarios_are_equal_in_all_layouts_and_formats() {
     for (options, ending) in
-        [(&["--count", "105"][..], "pcap"), (&["--count", "105", "--pcapng"], "pcapng")]
+        [(&["--count", "111"][..], "pcap"), (&["--count", "111", "--pcapng"], "pcapng")]
     {
         let folder = Folder::new();
         let manifest = generate(&folder, options, ending);
@@ -122,7 +122,7 @@ fn tshark_reads_what_was_constructed() {
         "-o", "sctp.checksum:crc32c", "-Y", BAD,
     ];
     let folder = Folder::new();
-    let scenarios = generate(&folder, &["--count", "105", "--seed", "3"], "pcap");
+    let scenarios = generate(&folder, &["--count", "111", "--seed", "3"], "pcap");
     for (path, scenario) in &scenarios {
         let name = scenario["name"].as_str().unwrap();
         let Some(packets) = tshark(path, &[], &["frame.len"]) else {

@@ -116,6 +116,9 @@ impl<'a> Flow<'a> {
             *segments += u64::from(flags >> bit & 1);
         }
         counts.zero_windows += u64::from(window == 0 && flags & (SYN | FIN | RST) == 0);
+        self.opening_captured |= flags & SYN != 0;
+        // An answer that another one replaces.
+        self.has_no_handshake |= flags & SYN != 0 && role == Role::Stray;
         if is_copy || matches!(role, Role::Stray | Role::Malformed) {
             return;
         }
@@ -132,9 +135,10 @@ impl<'a> Flow<'a> {
         if range.0 != range.1 && matches!(role, Role::First | Role::Again) {
             counts.ranges.push(range);
         }
-        self.fins[side] |= flags & FIN != 0;
-        if self.fins == [true; 2] {
-            self.end("fin");
+        // An RST counts as nothing else [RFC 9293 §3.10.7.4].
+        self.fins[side] |= flags & (FIN | RST) == FIN;
+        if self.fins == [true; 2] && matches!(self.end_reason, "end" | "reset") {
+            self.end_reason = "fin";
         }
         let is_opener = side == self.sent.opener;
         match flags & (SYN | ACK) {
@@ -147,7 +151,6 @@ impl<'a> Flow<'a> {
             }
             _ => {}
         }
-        self.opening_captured |= flags & SYN != 0;
         if flags & (SYN | ACK) == SYN {
             self.opener = self.opener.or(Some(side));
         }
@@ -331,6 +334,9 @@ impl<'a> Answers<'a> {
                 flow.first_side = before.first_side;
                 (flow.opener, flow.opening_captured, flow.fins) =
                     (before.opener, before.opening_captured, before.fins);
+                if before.end_reason != "active" {
+                    flow.end_reason = before.end_reason;
+                }
             }
             self.flows.push(flow);
             self.flows.len() - 1

@@ -3,7 +3,7 @@
 use crate::dns::Kind;
 use crate::frame::{Framing, Tunnel};
 use crate::hello::Handshake;
-use crate::quic::Version;
+use crate::quic::{Initials, Version};
 use crate::tcp::{Close, Contents, Cut, Message, Numbers, Opening, Phase};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,8 +16,7 @@ pub(crate) enum Transport {
     Multicast,
     Sctp,
     Dns(Kind),
-    /// The client's handshake is in one datagram, or in two that arrive in the wrong order.
-    Quic(Version, bool),
+    Quic(Version, Initials),
 }
 
 /// What the tap misses of the first session.
@@ -33,6 +32,8 @@ pub(crate) enum View {
     Gap,
     /// All packets of this side.
     Without(usize),
+    /// In half of them, its packets before the RST.
+    FromReset,
     /// One packet in eight, of all sessions.
     Losses,
 }
@@ -48,7 +49,7 @@ pub(crate) enum Reuse {
     Near,
     /// Behind a close, with the same numbers.
     Same,
-    /// Behind a refusal, with the same numbers.
+    /// Behind a refusal or a scan, with the same numbers.
     AfterRefusal,
     /// Behind a close, opened by the other side.
     Turned,
@@ -127,7 +128,7 @@ const fn contents(plan: &mut Plan, message: Message, cut: Cut) {
 }
 
 /// All dimensions, in the order of the scenarios that have one alone.
-pub(crate) const DIMENSIONS: [Dimension; 105] = [
+pub(crate) const DIMENSIONS: [Dimension; 111] = [
     new("tcp", Axis::Transport, |_| {}),
     new("udp", Axis::Transport, |plan| plan.transport = Transport::Udp),
     new("icmp-echo", Axis::Transport, |plan| plan.transport = Transport::Icmp),
@@ -138,9 +139,14 @@ pub(crate) const DIMENSIONS: [Dimension; 105] = [
     new("dns-types", Axis::Transport, |plan| plan.transport = Transport::Dns(Kind::Types)),
     new("dns-many", Axis::Transport, |plan| plan.transport = Transport::Dns(Kind::Many)),
     new("dns-announced", Axis::Transport, |plan| plan.transport = Transport::Dns(Kind::Announcements)),
-    new("quic", Axis::Transport, |plan| plan.transport = Transport::Quic(Version::One, false)),
-    new("quic-2", Axis::Transport, |plan| plan.transport = Transport::Quic(Version::Two, false)),
-    new("quic-split", Axis::Transport, |plan| plan.transport = Transport::Quic(Version::One, true)),
+    new("quic", Axis::Transport, |plan| plan.transport = Transport::Quic(Version::One, Initials::One)),
+    new("quic-2", Axis::Transport, |plan| plan.transport = Transport::Quic(Version::Two, Initials::One)),
+    new("quic-split", Axis::Transport, |plan| {
+        plan.transport = Transport::Quic(Version::One, Initials::Split);
+    }),
+    new("quic-coalesced", Axis::Transport, |plan| {
+        plan.transport = Transport::Quic(Version::One, Initials::Coalesced);
+    }),
     new("open-simultaneous", Axis::Opening, |plan| plan.opening = Opening::Simultaneous),
     new("open-repeated-syn", Axis::Opening, |plan| plan.opening = Opening::Repeated),
     new("open-refused", Axis::Opening, |plan| plan.opening = Opening::Refused),
@@ -149,6 +155,7 @@ pub(crate) const DIMENSIONS: [Dimension; 105] = [
     new("open-early-ack", Axis::Opening, |plan| {
         (plan.opening, plan.close) = (Opening::EarlyAck, Close::Never);
     }),
+    new("open-answered-anew", Axis::Opening, |plan| plan.opening = Opening::AnsweredAnew),
     new("open-swapped", Axis::Opening, |plan| plan.opening = Opening::Swapped),
     new("open-scan", Axis::Opening, |plan| plan.opening = Opening::Scan),
     new("http", Axis::Contents, |plan| contents(plan, Message::Http, Cut::No)),
@@ -190,11 +197,17 @@ pub(crate) const DIMENSIONS: [Dimension; 105] = [
         plan.phase = Some(Phase::Dialogue);
         plan.active_s = Some(30);
     }),
+    new("active-timeout-reset", Axis::Phase, |plan| {
+        (plan.close, plan.view) = (Close::ResetUnheard, View::FromReset);
+        plan.active_s = Some(30);
+    }),
     new("ack-unsent", Axis::Phase, |plan| plan.phase = Some(Phase::AckUnsent)),
     new("bad-offset", Axis::Phase, |plan| plan.phase = Some(Phase::BadOffset)),
     new("flags", Axis::Phase, |plan| plan.phase = Some(Phase::Flags)),
     new("close-reset", Axis::Close, |plan| plan.close = Close::Reset),
     new("close-reset-then-data", Axis::Close, |plan| plan.close = Close::ResetThenData),
+    new("close-reset-then-fin", Axis::Close, |plan| plan.close = Close::ResetThenFin),
+    new("close-fin-and-reset", Axis::Close, |plan| plan.close = Close::FinAndReset),
     new("close-reset-after-fins", Axis::Close, |plan| plan.close = Close::ResetAfterFins),
     new("close-never", Axis::Close, |plan| plan.close = Close::Never),
     new("close-fins-again", Axis::Close, |plan| plan.close = Close::FinsAgain),
@@ -211,6 +224,9 @@ pub(crate) const DIMENSIONS: [Dimension; 105] = [
     new("reuse-turned", Axis::Reuse, |plan| plan.reuse = Reuse::Turned),
     new("reuse-after-refusal", Axis::Reuse, |plan| {
         (plan.opening, plan.reuse) = (Opening::Refused, Reuse::AfterRefusal);
+    }),
+    new("reuse-after-scan", Axis::Reuse, |plan| {
+        (plan.opening, plan.reuse) = (Opening::Scan, Reuse::AfterRefusal);
     }),
     new("numbers-wrap", Axis::Numbers, |plan| plan.numbers = Numbers::Before(0)),
     new("numbers-half", Axis::Numbers, |plan| plan.numbers = Numbers::Before(1 << 31)),
@@ -271,7 +287,12 @@ impl Dimension {
         let is_of_tcp = matches!(other.axis, Opening | Contents | Phase | Close | Reuse | Numbers);
         match self.name {
             "open-refused" | "open-scan" => matches!(other.axis, Contents | Phase | Close | Reuse | View),
-            "reuse-after-refusal" => matches!(other.axis, Opening | Contents | Phase | Close | View),
+            "reuse-after-refusal" | "reuse-after-scan" => {
+                matches!(other.axis, Opening | Contents | Phase | Close | View)
+            }
+            "active-timeout-reset" if matches!(other.axis, Opening | Contents | Close | Reuse | View) => {
+                true
+            }
             // Without one of its SYNs, no end is the one that opens.
             "open-simultaneous" => other.axis == View,
             // The connection stays open.
@@ -301,7 +322,8 @@ impl Dimension {
             "icmp-error" | "multicast" => is_of_tcp || other.axis == View,
             "udp" | "icmp-echo" | "sctp" => is_of_tcp || other.name.starts_with("tap-known-ports"),
             // What a meter can read of a message that was captured in part depends on the meter.
-            "dns" | "dns-types" | "dns-many" | "dns-announced" | "quic" | "quic-2" | "quic-split" => {
+            "dns" | "dns-types" | "dns-many" | "dns-announced" | "quic" | "quic-2" | "quic-split"
+            | "quic-coalesced" => {
                 is_of_tcp
                     || matches!(other.axis, View | File)
                     || matches!(other.name, "snap-length" | "vlan-twins")
@@ -319,7 +341,11 @@ impl Dimension {
             // Fragments inside, and the tags of which packet a record tells, depend on the meter.
             _ if self.axis == Tunnel => matches!(other.axis, Length | Vlan),
             // Whether a step and a pause exceed the timeout depends on the clock of the meter.
-            "pause-below-timeout" | "pause-beyond-timeout" | "active-timeout" | "active-timeout-both" => {
+            "pause-below-timeout"
+            | "pause-beyond-timeout"
+            | "active-timeout"
+            | "active-timeout-both"
+            | "active-timeout-reset" => {
                 matches!(other.name, "clock-forward" | "clock-backward")
             }
             // Whether a segment came late or was sent again is a matter of less than a millisecond.

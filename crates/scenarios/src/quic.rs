@@ -7,7 +7,7 @@ use hkdf::Hkdf;
 use sha2::Sha256;
 
 /// A client's datagrams have at least so many bytes, as its Initial packets must.
-const DATAGRAM_BYTES: usize = 1200;
+pub(crate) const DATAGRAM_BYTES: usize = 1200;
 const TAG_BYTES: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,15 +74,37 @@ fn integer(value: usize) -> [u8; 2] {
     (value as u16 | 0x4000).to_be_bytes()
 }
 
+/// The Initial packets of a client's handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Initials {
+    One,
+    /// Two, which arrive in the wrong order.
+    Split,
+    /// As these, the first with other packets behind it in its datagram.
+    Coalesced,
+}
+
 /// What differs between Initial packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape<'a> {
     pub(crate) is_server: bool,
     pub(crate) token: &'a [u8],
     pub(crate) number_bytes: usize,
+    pub(crate) bytes_min: usize,
 }
 
-/// Returns a datagram with one Initial packet. The keys follow from the ID that the client chose
+/// Returns a long header up to its IDs, destination and source.
+pub(crate) fn header(first: u8, version: u32, ids: [&[u8]; 2]) -> Vec<u8> {
+    let mut header = vec![first];
+    header.extend(version.to_be_bytes());
+    for id in ids {
+        header.push(id.len() as u8);
+        header.extend(id);
+    }
+    header
+}
+
+/// Returns an Initial packet. The keys follow from the ID that the client chose
 /// for the server; `ids` are destination and source.
 pub(crate) fn initial(
     version: Version,
@@ -90,16 +112,12 @@ pub(crate) fn initial(
     ids: [&[u8]; 2],
     number: u32,
     frames: &[u8],
-    Shape { is_server, token, number_bytes }: Shape<'_>,
+    Shape { is_server, token, number_bytes, bytes_min }: Shape<'_>,
 ) -> Vec<u8> {
     let (key, mut nonce, header_key) =
         version.keys(keyed_by, if is_server { "server in" } else { "client in" });
-    let mut packet = vec![0xC0 | version.initial_type() << 4 | (number_bytes as u8 - 1)];
-    packet.extend(version.number().to_be_bytes());
-    for id in ids {
-        packet.push(id.len() as u8);
-        packet.extend(id);
-    }
+    let first = 0xC0 | version.initial_type() << 4 | (number_bytes as u8 - 1);
+    let mut packet = header(first, version.number(), ids);
     // The length of the token has one byte or two. The length counts the packet number, the frames
     // and the tag.
     match token.len() {
@@ -108,7 +126,7 @@ pub(crate) fn initial(
     }
     packet.extend(token);
     let number_at = packet.len() + 2;
-    let padded = DATAGRAM_BYTES.saturating_sub(number_at + number_bytes + TAG_BYTES).max(frames.len());
+    let padded = bytes_min.saturating_sub(number_at + number_bytes + TAG_BYTES).max(frames.len());
     packet.extend(integer(number_bytes + padded + TAG_BYTES));
     packet.extend(&number.to_be_bytes()[4 - number_bytes..]);
     nonce[11] ^= number as u8;

@@ -7,8 +7,8 @@ use crate::capture::{Packet, pcap, pcapng};
 use crate::dimension::{DIMENSIONS, Dimension, Plan, Reuse, Transport, View};
 use crate::frame::{Framing, SCTP, TCP, UDP};
 use crate::random::Random;
-use crate::script::{CLIENT, MILLISECOND, SECOND, SERVER, Sent, Session, icmp};
-use crate::tcp::{Close, Connection, Message, Numbers, Opening, Phase};
+use crate::script::{CLIENT, MILLISECOND, Role, SECOND, SERVER, Sent, Session, icmp};
+use crate::tcp::{Close, Connection, Message, Numbers, Opening, Phase, RST};
 
 const SNAP_BYTES: usize = 262_144;
 /// 14 November 2023.
@@ -230,9 +230,9 @@ fn sessions(plan: &Plan, is_v6: bool, random: &mut Random) -> Vec<Session> {
             first.protocol = UDP;
             first.dns(kind);
         }
-        Transport::Quic(version, is_split) => {
+        Transport::Quic(version, initials) => {
             first.protocol = UDP;
-            first.quic(version, is_split, rounds);
+            first.quic(version, initials, rounds);
         }
         Transport::Multicast => {
             first.protocol = UDP;
@@ -321,7 +321,7 @@ fn tcp(plan: &Plan, session: &mut Session) {
             Reuse::Same | Reuse::AfterRefusal => connection.initial = initial,
             _ => {}
         }
-        let opening = if nth < refusals { Opening::Refused } else { Opening::Plain };
+        let opening = if nth < refusals { plan.opening } else { Opening::Plain };
         if connection.open(opening, &[]).is_some() {
             connection.transfer(CLIENT, 1);
             connection.transfer(SERVER, 1);
@@ -336,6 +336,11 @@ fn merged<'a>(sessions: &'a [Session], plan: &Plan, random: &mut Random) -> Vec<
     for session in sessions {
         let gap =
             session.sent.iter().position(|sent| sent.side == SERVER && sent.datagram.payload_bytes > 1);
+        let is_reset = |sent: &Sent| {
+            sent.segment.is_some_and(|segment| segment.flags & RST != 0 && segment.role == Role::First)
+        };
+        let reset = (plan.view == View::FromReset && random.chance(50))
+            .then(|| session.sent.iter().position(is_reset).unwrap_or(0));
         for (at, sent) in session.sent.iter().enumerate() {
             let is_missed = session.number == 0
                 && match plan.view {
@@ -343,6 +348,7 @@ fn merged<'a>(sessions: &'a [Session], plan: &Plan, random: &mut Random) -> Vec<
                     View::WithoutFirst => at == 0,
                     View::MidStream => at < 4,
                     View::Gap => gap == Some(at),
+                    View::FromReset => reset.is_some_and(|reset| at < reset),
                     View::Without(side) => sent.side == side,
                 };
             let is_lost = plan.view == View::Losses && random.chance(12);

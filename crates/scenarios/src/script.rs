@@ -12,7 +12,7 @@ use crate::contents;
 use crate::dns;
 use crate::frame::{Datagram, ICMP, ICMPV6, SCTP, TCP, UDP, seal};
 use crate::hello;
-use crate::quic::{self, Version};
+use crate::quic::{self, Initials, Version};
 use crate::random::Random;
 
 pub(crate) const CLIENT: usize = 0;
@@ -182,7 +182,7 @@ impl Session {
     }
 
     /// Opens a connection of QUIC, and sends protected data.
-    pub(crate) fn quic(&mut self, version: Version, is_split: bool, rounds: u64) {
+    pub(crate) fn quic(&mut self, version: Version, initials: Initials, rounds: u64) {
         self.ports[SERVER] = 443;
         let (hello, facts) = hello::quic(&mut self.random);
         let [chosen, client, server] = [(8, 20), (0, 20), (8, 20)].map(|(least, most)| {
@@ -190,13 +190,15 @@ impl Session {
             self.random.bytes(count)
         });
         let half = self.random.within(1, hello.len() as u64 - 1) as usize;
-        let frames = if is_split {
-            vec![quic::crypto(half, &hello[half..]), quic::crypto(0, &hello[..half])]
-        } else {
+        let frames = if initials == Initials::One {
             vec![quic::crypto(0, &hello)]
+        } else {
+            vec![quic::crypto(half, &hello[half..]), quic::crypto(0, &hello[..half])]
         };
+        let bytes_min = if initials == Initials::Coalesced { 200 } else { quic::DATAGRAM_BYTES };
         let token_bytes = self.random.pick(&[0, 0, 5, 80]);
         let token = self.random.bytes(token_bytes);
+        let mut packets = Vec::new();
         for (number, frames) in (0..).zip(&frames) {
             // Padding, a ping, or an acknowledgement with one range and the counts of ECN.
             let before: &[u8] = self.random.pick(&[
@@ -208,13 +210,35 @@ impl Session {
             ]);
             let frames = [before, frames].concat();
             let number_bytes = self.random.within(1, 4) as usize;
-            let shape = quic::Shape { is_server: false, token: &token, number_bytes };
-            let datagram = quic::initial(version, &chosen, [&chosen, &client], number, &frames, shape);
-            self.datagram_of_udp(CLIENT, &datagram);
+            let shape = quic::Shape { is_server: false, token: &token, number_bytes, bytes_min };
+            packets.push(quic::initial(version, &chosen, [&chosen, &client], number, &frames, shape));
+        }
+        if initials == Initials::Coalesced {
+            let shape = quic::Shape { is_server: false, token: &[], number_bytes: 1, bytes_min };
+            let (other, _) = hello::quic(&mut self.random);
+            let other =
+                quic::initial(version, &chosen, [&chosen, &client], 2, &quic::crypto(0, &other), shape);
+            let behind = self.random.within(0, 3);
+            let header = |first: u8, version: u32| quic::header(first, version, [&chosen, &client]);
+            let behind = match behind {
+                // A packet of 0-RTT, and the rest of the handshake.
+                0 => {
+                    [&header(0xD0, 1)[..], &[0x40, 80], &self.random.bytes(80), &packets.remove(1)].concat()
+                }
+                // Other packets have no length. What they contain looks like an Initial packet.
+                1 => [&[other[0] & 0x7F], &other[1..]].concat(),
+                2 => [&header(0xF0, 1)[..], &[0], &other].concat(),
+                _ => [&header(0xD0, 0)[..], &[0], &other].concat(),
+            };
+            packets[0].extend(behind);
+        }
+        for datagram in &packets {
+            self.datagram_of_udp(CLIENT, datagram);
         }
         // An acknowledgement of all packets, without delay.
         let ack = [2, frames.len() as u8 - 1, 0, 0, frames.len() as u8 - 1];
-        let shape = quic::Shape { is_server: true, token: &[], number_bytes: 2 };
+        let bytes_min = quic::DATAGRAM_BYTES;
+        let shape = quic::Shape { is_server: true, token: &[], number_bytes: 2, bytes_min };
         let answer = quic::initial(version, &chosen, [&client, &server], 0, &ack, shape);
         self.datagram_of_udp(SERVER, &answer);
         for _ in 0..rounds {

@@ -32,8 +32,11 @@ pub(crate) enum Opening {
     Fast,
     /// RSTs that acknowledge something else than the SYN come before the answer.
     BlindReset,
-    /// The client answers the SYN+ACK with an RST, as scanners do.
+    /// The client answers the SYN+ACK with an RST, as scanners do. The RST may be lost behind the
+    /// tap, so that the SYN+ACK is sent again.
     Scan,
+    /// The server has lost its state when it answers the repeated SYN with another number.
+    AnsweredAnew,
     /// The server acknowledges the SYN before it answers it.
     EarlyAck,
     /// The tap captures the SYN+ACK before the SYN.
@@ -146,6 +149,13 @@ pub(crate) enum Close {
     ResetAtEdge,
     /// An RST follows data that is still on its way, into a window that closes.
     ResetInFlight,
+    /// The FIN of the other side, which is on its way, passes behind an RST, and that perhaps
+    /// behind another FIN.
+    ResetThenFin,
+    /// A segment has FIN and RST.
+    FinAndReset,
+    /// The RST is lost behind the tap, and the other side goes on to send.
+    ResetUnheard,
 }
 
 /// Where sequence numbers begin.
@@ -238,6 +248,14 @@ impl<'a> Connection<'a> {
                 self.next[client] = 1 + data.len() as u64;
                 self.received[client] = self.next[client];
             }
+            Opening::AnsweredAnew => {
+                self.put_at(client, SYN, 0, 0, Role::First);
+                (self.next[client], self.received[client]) = (1, 1);
+                // Initial numbers grow with time [RFC 9293 §3.4.1].
+                self.stray(server, SYN | ACK, 0_u64.wrapping_sub(250_000), 1);
+                self.session.wait(SECOND);
+                self.put_at(client, SYN, 0, 0, Role::Again);
+            }
             Opening::Swapped => {
                 (self.next[client], self.received[client]) = (1, 1);
                 self.put(server, SYN | ACK, 0);
@@ -264,6 +282,10 @@ impl<'a> Connection<'a> {
             // The window of a SYN is not shifted.
             let ahead = self.session.random.pick(&[0, u64::from(WINDOW_OF_SYN) - 1]);
             self.put_at(client, RST, self.next[client] + ahead, 0, Role::First);
+            if self.session.random.chance(50) {
+                self.session.wait(SECOND);
+                self.put_at(server, SYN | ACK, 0, 0, Role::Again);
+            }
             return None;
         }
         self.put(client, ACK, 0);
@@ -428,6 +450,26 @@ impl<'a> Connection<'a> {
                 self.put(other, ACK, 0);
                 (self.windows[other], self.received[side]) = (window, received);
                 self.put(side, RST | ACK, 0);
+            }
+            Close::ResetThenFin => {
+                let seen = self.received[side];
+                if self.session.random.chance(50) {
+                    self.put(side, FIN | ACK, 0);
+                }
+                self.put(side, RST | ACK, 0);
+                self.received[side] = seen;
+                self.put(other, FIN | ACK, 0);
+            }
+            Close::FinAndReset => {
+                let more = self.session.random.pick(&[0, ACK]);
+                self.put(side, FIN | RST | more, 0);
+            }
+            Close::ResetUnheard => {
+                self.put(side, RST | ACK, 0);
+                for _ in 0..6 {
+                    self.session.wait(10 * SECOND);
+                    self.put(other, PUSH | ACK, 100);
+                }
             }
             Close::ResetOfFin => {
                 self.put(side, FIN | ACK, 0);

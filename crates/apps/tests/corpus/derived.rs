@@ -474,8 +474,11 @@ fn tcp(scenario: &Json, flow: &Json, packets: &[Packet], out: &mut Vec<(String, 
         flow["end_reason"] == "active" || scenario["settings"]["active_timeout_s"] != Json::Null;
     if !is_divided {
         let open = [0, 1].map(|way| {
-            let fin =
-                packets.iter().filter(|packet| packet.way == way && packet.has(FIN)).map(Packet::end).max();
+            let fin = packets
+                .iter()
+                .filter(|packet| packet.way == way && packet.flags & (FIN | RST) == FIN)
+                .map(Packet::end)
+                .max();
             // An RST takes nothing.
             let mut acks =
                 packets.iter().filter(|packet| packet.way != way && packet.flags & (ACK | RST) == ACK);

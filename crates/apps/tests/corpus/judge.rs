@@ -80,8 +80,8 @@ pub(crate) fn has_conn(scenario: &Json) -> bool {
 pub(crate) fn may_need_packets(scenario: &Json) -> bool {
     [
         "reuse", "active-timeout", "clock", "close-reset-outside", "close-reset-at-edge",
-        "close-reset-in-flight", "close-reset-then-data", "open-fast", "open-blind-reset", "open-scan",
-        "open-early-ack", "tap-", "mirrored",
+        "close-reset-in-flight", "close-reset-then", "close-fin-and-reset", "open-fast",
+        "open-blind-reset", "open-scan", "open-early-ack", "open-answered-anew", "tap-", "mirrored",
     ]
     .iter()
     .any(|begin| begins(scenario, begin))

@@ -12,9 +12,10 @@ pub(crate) fn conn(scenario: &Json, flow: &Json, packets: &[Packet], out: &mut V
         ["ack-unsent", "open-simultaneous", "snap-length"].contains(&name)
     });
     // Zeek believes the numbers of RSTs.
-    let has_odd_numbers = ["open-blind-reset", "open-scan", "close-reset-outside", "close-reset-at-edge"]
-        .iter()
-        .any(|name| has(scenario, name));
+    let has_odd_numbers =
+        ["open-blind-reset", "open-scan", "reuse-after-scan", "close-reset-outside", "close-reset-at-edge"]
+            .iter()
+            .any(|name| has(scenario, name));
     let bytes = |way: usize| packets.iter().filter(move |packet| packet.way == way);
     let seen = [0, 1].map(|way| bytes(way).next().is_some());
     if flow["protocol"] != 6 {
@@ -51,7 +52,10 @@ pub(crate) fn conn(scenario: &Json, flow: &Json, packets: &[Packet], out: &mut V
     let first =
         |way: usize, flag: u64| packets.iter().position(|packet| packet.way == way && packet.has(flag));
     let answered = first(1, SYN).is_some();
-    let closed = first(0, FIN).is_some() && first(1, FIN).is_some();
+    let fin = |way: usize| {
+        packets.iter().position(|packet| packet.way == way && packet.flags & (FIN | RST) == FIN)
+    };
+    let closed = fin(0).is_some() && fin(1).is_some();
     let state = match (first(0, RST), first(1, RST)) {
         _ if closed => "SF",
         (None, Some(_)) if !answered => "REJ",
@@ -130,10 +134,12 @@ impl History {
     fn add(&mut self, packet: &Packet) {
         let way = packet.way;
         let (letter, at) = match packet.flags & (SYN | FIN | RST) {
-            SYN if packet.has(ACK) => ('H', packet.sequence),
-            SYN => ('S', packet.sequence),
+            // Zeek counts from the last SYN.
+            SYN if packet.has(ACK) => ('H', 0),
+            SYN => ('S', 0),
             FIN => ('F', packet.end()),
             RST => ('R', packet.sequence),
+            both if both == FIN | RST => ('I', 0),
             _ if packet.payload_bytes > 0 => ('D', 0),
             _ => ('A', 0),
         };
