@@ -295,6 +295,10 @@ impl Dimension {
             }
             // Without one of its SYNs, no end is the one that opens.
             "open-simultaneous" => other.axis == View,
+            // Behind the first answer, which end opens is a matter of ports.
+            "open-answered-anew" => {
+                other.name == "tap-without-first" || other.name.starts_with("tap-known-ports")
+            }
             // The connection stays open.
             "open-early-ack" if matches!(other.axis, View | Close | Reuse) => true,
             // It hides the time of a round trip.

@@ -128,7 +128,7 @@ pub(crate) enum Phase {
 pub(crate) enum Close {
     #[default]
     Fins,
-    /// One side sends an RST instead of its FIN.
+    /// One side sends an RST instead of its FIN, perhaps directly behind data.
     Reset,
     /// Data of the other side, which is on its way, passes behind an RST.
     ResetThenData,
@@ -435,7 +435,12 @@ impl<'a> Connection<'a> {
         let window = u64::from(self.windows[other]) << self.shifts[other];
         match close {
             Close::Never => {}
-            Close::Reset => self.put(side, RST | ACK, 0),
+            Close::Reset => {
+                if self.session.random.chance(50) {
+                    self.put(side, PUSH | ACK, 100);
+                }
+                self.put(side, RST | ACK, 0);
+            }
             Close::ResetThenData => {
                 self.put(side, RST | ACK, 0);
                 self.put(other, PUSH | ACK, 100);

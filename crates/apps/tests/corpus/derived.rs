@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::{Value as Json, json};
 use sha1::{Digest as _, Sha1};
 
-use crate::judge::{has, has_conn, number};
+use crate::judge::{begins, has, has_conn, number};
 use crate::zeek;
 
 pub(crate) const FIN: u64 = 1;
@@ -373,8 +373,7 @@ fn nfstream(scenario: &Json, flow: &Json, shared: &Shared<'_>, out: &mut Vec<(St
     let is_v6 = flow["client"]["address"].as_str().unwrap().contains(':');
     add("ip_version", if is_v6 { 6 } else { 4 }.into());
     let first = if flow["first_sender"] == "client" { "client" } else { "server" };
-    let is_known = !["active-timeout", "active-timeout-both"].iter().any(|name| has(scenario, name));
-    if is_known {
+    if !begins(scenario, "active-timeout") {
         add("vlan_id", flow[first]["vlan_stacks"][0].get(0).cloned().unwrap_or(0.into()));
     }
     for (at, name) in ["bidirectional", "src2dst", "dst2src"].into_iter().enumerate() {

@@ -134,7 +134,7 @@ impl Case {
 }
 
 /// Parts of the usual scenarios whose connections need packets.
-const REFUSED: usize = 976;
+const REFUSED: usize = 975;
 
 /// Returns values by the names of their columns.
 fn named(schema: &Schema, values: &[Value]) -> Record {
