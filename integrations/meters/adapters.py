@@ -105,7 +105,7 @@ class Meter:
 class Flowloom(Meter):
     name = "Flowloom"
     install = "this project"
-    settings = "`--timeout 60 --defrag --fields tcp,handshake,dns,http,tls,quic`; `--ignore-vlan`, `--decap`, `--active-timeout 30` where the answers presume them"
+    settings = "`--timeout 60 --defrag --fields tcp,handshake,dns,http,tls,quic,ssh`; `--ignore-vlan`, `--decap`, `--active-timeout 30` where the answers presume them"
     has_active_timeout = True
     has_tunnels = True
 
@@ -122,7 +122,7 @@ class Flowloom(Meter):
             keys += ["--active-timeout", str(settings["active_timeout_s"])]
         text = subprocess.run(
             [self.program, "replay", path, "-qq", "--no-pin", "--app", "accounting", "--defrag",
-             "--timeout", str(settings["idle_timeout_s"]), "--fields", "tcp,handshake,dns,http,tls,quic",
+             "--timeout", str(settings["idle_timeout_s"]), "--fields", "tcp,handshake,dns,http,tls,quic,ssh",
              "--flows", "-", "--flows-format", "jsonl", *keys],
             capture_output=True, text=True, check=True).stdout
         for record in map(json.loads, text.splitlines()):

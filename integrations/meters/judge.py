@@ -135,7 +135,8 @@ def judge_record(meter, record, answer, tally):
             tally(column, False)
         elif column == "contents":
             for name, value in answer[column].items():
-                tally(column, str(record[column][name]) == value)
+                found = record[column][name]
+                tally(column, (found if found is None else str(found)) == value)
         elif column in ("start", "end"):
             tally(column, abs(record[column] - answer[column]) < meter.resolution_ns)
         elif column in record:

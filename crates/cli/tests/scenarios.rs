@@ -58,7 +58,7 @@ fn records(path: &str, scenario: &Value, options: &[&str]) -> Vec<Value> {
     let base =
         ["replay", path, "-qq", "--no-pin", "--app", "accounting", "--timeout", &timeout, "--defrag"];
     let output =
-        ["--fields", "tcp,handshake,vlan,dns,http,tls,quic", "--flows", "-", "--flows-format", "jsonl"];
+        ["--fields", "tcp,handshake,vlan,dns,http,tls,quic,ssh", "--flows", "-", "--flows-format", "jsonl"];
     let keys: &[&str] = if scenario["settings"]["vlan_in_key"] == true { &[] } else { &["--ignore-vlan"] };
     let inner: &[&str] = if scenario["settings"]["decapsulated"] == true { &["--decap"] } else { &[] };
     let active = scenario["settings"]["active_timeout_s"].as_u64().map(|seconds| seconds.to_string());
