@@ -14,9 +14,9 @@
 //! [`LineHash`](crate::LineHash), where it has 22; and 78 with `SigHash`, where
 //! it has one or none.
 
+use crate::flow::Flow;
 use crate::flow_id::FlowId;
 use crate::table_key::TableKey;
-use crate::tick::Tick;
 
 /// Maximum number of slots that one eviction examines: the home line of a
 /// [`LineHash`](crate::LineHash) and both its alternates. A table that [grows](crate::Growing)
@@ -26,27 +26,6 @@ pub const WINDOW: u32 = 96;
 /// The table always examines this many, and the others only if none of these may be evicted.
 pub(crate) const NEAR: u32 = 32;
 
-/// A flow whose removal would free a slot.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Candidate<'a, K, V> {
-    /// Its id.
-    pub id: FlowId,
-    /// Its key.
-    pub key: &'a K,
-    /// Its value.
-    pub value: &'a V,
-    /// The time at which it was last seen.
-    pub last_seen: Tick,
-}
-
-impl<'a, K, V> Candidate<'a, K, V> {
-    /// Returns a candidate, for your own tables and for tests of a policy.
-    pub const fn new(id: FlowId, key: &'a K, value: &'a V, last_seen: Tick) -> Self {
-        Self { id, key, value, last_seen }
-    }
-}
-
 /// Decides which flow a full table evicts.
 ///
 /// # Examples
@@ -55,15 +34,15 @@ impl<'a, K, V> Candidate<'a, K, V> {
 ///
 /// ```
 /// use flowloom_flow_table::TableHash;
-/// use flowloom_flow_table::evict::{Candidate, Evict};
-/// use flowloom_flow_table::{FlowId, FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
+/// use flowloom_flow_table::evict::Evict;
+/// use flowloom_flow_table::{Flow, FlowId, FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
 ///
 /// struct LongestIdle {
 ///     free_ports: Vec<u16>,
 /// }
 ///
 /// impl Evict<u64, u16> for LongestIdle {
-///     fn rank(&mut self, candidate: &Candidate<'_, u64, u16>) -> Option<u64> {
+///     fn rank(&mut self, candidate: &Flow<'_, u64, u16>) -> Option<u64> {
 ///         Some(u64::MAX - candidate.last_seen.0)
 ///     }
 ///
@@ -85,9 +64,9 @@ pub trait Evict<K, V> {
     /// Whether the policy ever evicts a flow. If not, the table examines no candidates.
     const ACTIVE: bool = true;
 
-    /// Returns the rank of a flow; the table evicts the flow with the highest rank. `None` keeps
-    /// it.
-    fn rank(&mut self, candidate: &Candidate<'_, K, V>) -> Option<u64>;
+    /// Returns the rank of a flow whose removal would free a slot; the table evicts the flow with
+    /// the highest rank. `None` keeps it.
+    fn rank(&mut self, candidate: &Flow<'_, K, V>) -> Option<u64>;
 
     /// Called with each evicted flow and its value.
     fn evicted(&mut self, id: FlowId, key: K, value: V) {
@@ -102,7 +81,7 @@ pub struct Refuse;
 impl<K, V> Evict<K, V> for Refuse {
     const ACTIVE: bool = false;
 
-    fn rank(&mut self, _candidate: &Candidate<'_, K, V>) -> Option<u64> {
+    fn rank(&mut self, _candidate: &Flow<'_, K, V>) -> Option<u64> {
         None
     }
 }
@@ -151,7 +130,7 @@ impl<F> UnestablishedFirst<F> {
 }
 
 impl<K: TableKey, V, F: FnMut(&V) -> bool> Evict<K, V> for UnestablishedFirst<F> {
-    fn rank(&mut self, candidate: &Candidate<'_, K, V>) -> Option<u64> {
+    fn rank(&mut self, candidate: &Flow<'_, K, V>) -> Option<u64> {
         (!(self.is_established)(candidate.value)).then_some(u64::MAX - candidate.last_seen.0)
     }
 

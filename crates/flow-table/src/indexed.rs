@@ -11,7 +11,7 @@ use crate::evict::{Evict, NEAR, Refuse, WINDOW};
 use crate::state::States;
 use crate::state::slab::Verdict;
 use crate::table::{
-    Cursor, Entry, Expired, FlowId, FlowTable, Full, FullReason, MemoryReport, Refused, TableKey,
+    Cursor, Entry, Expired, Flow, FlowId, FlowTable, Full, FullReason, MemoryReport, Refused, TableKey,
     TableStats, Tick, TimeoutClass, check_batch, show_values,
 };
 use flowloom_flow_key::TableHash;
@@ -459,6 +459,11 @@ where
     }
 
     #[inline]
+    fn flow(&self, id: FlowId) -> Option<Flow<'_, K, V>> {
+        self.states().flow(id)
+    }
+
+    #[inline]
     fn get(&self, id: FlowId) -> Option<&V> {
         self.states().get(id)
     }
@@ -471,16 +476,6 @@ where
     #[inline]
     fn get_mut_touch(&mut self, id: FlowId, now: Tick) -> Option<(&mut V, Tick)> {
         self.states_mut().get_mut_touch(id, now)
-    }
-
-    #[inline]
-    fn key_of(&self, id: FlowId) -> Option<K> {
-        self.states().key_of(id)
-    }
-
-    #[inline]
-    fn last_seen(&self, id: FlowId) -> Option<Tick> {
-        self.states().last_seen(id)
     }
 
     fn class_of(&self, id: FlowId) -> Option<TimeoutClass> {

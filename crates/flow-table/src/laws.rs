@@ -9,10 +9,10 @@ use std::vec::Vec;
 
 use flowloom_flow_key::TableHash;
 
-use crate::evict::{Candidate, Evict, WINDOW};
+use crate::evict::{Evict, WINDOW};
 use crate::oracle::{Flow, Oracle};
 use crate::state::Timeouts;
-use crate::table::{Cursor, FlowId, FlowTable, TableKey, Tick, TimeoutClass};
+use crate::table::{self, Cursor, FlowId, FlowTable, TableKey, Tick, TimeoutClass};
 
 /// One step. Keys are numbers, for the caller to turn into keys and hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +110,7 @@ struct OddFirst<K> {
 }
 
 impl<K: TableKey> Evict<K, u64> for OddFirst<K> {
-    fn rank(&mut self, candidate: &Candidate<'_, K, u64>) -> Option<u64> {
+    fn rank(&mut self, candidate: &table::Flow<'_, K, u64>) -> Option<u64> {
         self.looked_at += 1;
         (candidate.value % 2 == 1).then_some(u64::MAX - candidate.last_seen.0)
     }

@@ -108,6 +108,7 @@ mod cursor;
 pub mod dhash;
 pub mod error;
 pub mod evict;
+mod flow;
 mod flow_id;
 mod full;
 pub mod indexed;
@@ -146,7 +147,7 @@ pub use segments::Growing;
 pub use sighash::{SigHash, SigHashConfig};
 pub use state::Timeouts;
 pub use table::{
-    Cursor, Entry, Expired, FlowId, FlowTable, Full, FullReason, MemoryReport, Refused, TableKey,
+    Cursor, Entry, Expired, Flow, FlowId, FlowTable, Full, FullReason, MemoryReport, Refused, TableKey,
     TableStats, Tick, TimeoutClass,
 };
 

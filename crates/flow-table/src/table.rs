@@ -14,6 +14,7 @@ use flowloom_cpu::pages::PageReport;
 
 pub use crate::cursor::Cursor;
 use crate::evict::{Evict, Refuse};
+pub use crate::flow::Flow;
 pub use crate::flow_id::FlowId;
 pub use crate::full::{Full, FullReason, Refused};
 pub use crate::table_key::TableKey;
@@ -58,6 +59,10 @@ const REMOVED_AT_ONCE: usize = 256;
 /// It is generic over key and value. Choose a table once, in one `match`, so that everything per
 /// packet is compiled for it.
 ///
+/// Your own table needs the twelve methods without a default, and may override others for speed;
+/// [`laws::check`](crate::laws::check) tests it. An index over [`States`](crate::state::States)
+/// needs only [`Indexed`](crate::Indexed).
+///
 /// A `hash` is 64 well-mixed bits whose upper and lower half have different uses (see the
 /// [module](self)); a 32-bit hash would put all flows into one bucket. If untrusted parties choose
 /// the keys, the hash must be keyed, as [`FlowHasher`](flowloom_flow_key::FlowHasher) is. The id of
@@ -91,11 +96,16 @@ pub trait FlowTable<K: TableKey, V> {
     /// caller may keep ids that it has looked up before an insertion.
     const MAY_EVICT: bool = true;
 
-    /// Returns the number of flows for which the table is built.
-    fn capacity(&self) -> u32;
+    /// Returns the number of flows for which the table is built; by default, one per slot.
+    fn capacity(&self) -> u32 {
+        self.slot_count()
+    }
 
     /// Returns the number of flows.
-    fn len(&self) -> u32;
+    #[inline]
+    fn len(&self) -> u32 {
+        self.stats().len
+    }
 
     /// Returns whether there are no flows.
     #[inline]
@@ -192,7 +202,13 @@ pub trait FlowTable<K: TableKey, V> {
     /// # Panics
     ///
     /// Panics if the slices differ in length, which is a mistake of the program, not of a packet.
-    fn lookup_batch(&self, keys: &[K], hashes: &[TableHash], ids: &mut [Option<FlowId>]);
+    #[inline]
+    fn lookup_batch(&self, keys: &[K], hashes: &[TableHash], ids: &mut [Option<FlowId>]) {
+        check_batch(keys, hashes, ids);
+        for ((key, &hash), id) in keys.iter().zip(hashes).zip(ids) {
+            *id = self.lookup(key, hash);
+        }
+    }
 
     /// Looks up many keys at once and passes the value of each found flow, with its index in the
     /// batch, to `show`. It combines [`lookup_batch`](FlowTable::lookup_batch) and
@@ -313,8 +329,12 @@ pub trait FlowTable<K: TableKey, V> {
         policy: &mut impl Evict<K, V>,
     ) -> Result<Entry, Full>;
 
-    /// Evicts one of the rivals of a new flow with this hash; returns whether it did.
-    fn evict(&mut self, hash: TableHash, policy: &mut impl Evict<K, V>) -> bool;
+    /// Evicts one of the rivals of a new flow with this hash; returns whether it did. By default, no
+    /// flow has rivals.
+    fn evict(&mut self, hash: TableHash, policy: &mut impl Evict<K, V>) -> bool {
+        let _ = (hash, policy);
+        false
+    }
 
     /// Inserts a value under a key. If the key has a value, replaces it and renews class and time.
     ///
@@ -443,11 +463,21 @@ pub trait FlowTable<K: TableKey, V> {
         removed
     }
 
+    /// Returns a flow.
+    fn flow(&self, id: FlowId) -> Option<Flow<'_, K, V>>;
+
     /// Returns a flow's value.
-    fn get(&self, id: FlowId) -> Option<&V>;
+    #[inline]
+    fn get(&self, id: FlowId) -> Option<&V> {
+        self.flow(id).map(|flow| flow.value)
+    }
 
     /// Returns a flow's value, mutably.
-    fn get_mut(&mut self, id: FlowId) -> Option<&mut V>;
+    #[inline]
+    fn get_mut(&mut self, id: FlowId) -> Option<&mut V> {
+        let last_seen = self.last_seen(id)?;
+        self.get_mut_touch(id, last_seen).map(|(value, _)| value)
+    }
 
     /// Returns a flow's value, mutably, and the time at which it was last seen, which becomes
     /// `now`.
@@ -457,10 +487,16 @@ pub trait FlowTable<K: TableKey, V> {
     fn get_mut_touch(&mut self, id: FlowId, now: Tick) -> Option<(&mut V, Tick)>;
 
     /// Returns a flow's key.
-    fn key_of(&self, id: FlowId) -> Option<K>;
+    #[inline]
+    fn key_of(&self, id: FlowId) -> Option<K> {
+        self.flow(id).map(|flow| *flow.key)
+    }
 
     /// Returns the time at which a flow was last seen.
-    fn last_seen(&self, id: FlowId) -> Option<Tick>;
+    #[inline]
+    fn last_seen(&self, id: FlowId) -> Option<Tick> {
+        self.flow(id).map(|flow| flow.last_seen)
+    }
 
     /// Records a packet of a flow; returns whether the flow exists.
     #[inline]
@@ -537,7 +573,8 @@ pub trait FlowTable<K: TableKey, V> {
         core::iter::from_fn(move || {
             let (id, next) = self.next_live(cursor)?;
             cursor = next;
-            Some((id, self.key_of(id)?, self.get(id)?))
+            let flow = self.flow(id)?;
+            Some((id, *flow.key, flow.value))
         })
     }
 

@@ -4,8 +4,8 @@
 use std::any::Any;
 
 use flowloom_flow_key::{FlowKey, TableHash};
-use flowloom_flow_table::evict::{Candidate, Evict};
-use flowloom_flow_table::{Cursor, FlowId, FlowTable, MemoryReport, TableStats, Tick};
+use flowloom_flow_table::evict::Evict;
+use flowloom_flow_table::{Cursor, Flow, FlowId, FlowTable, MemoryReport, TableStats, Tick};
 use flowloom_packet::PacketView;
 
 use crate::app::{App, FlowState, Verdict};
@@ -97,7 +97,7 @@ impl<F> Records<F> {
 struct EvictUnestablished<'a, A: App>(&'a mut A, &'a mut Records<A::Flow>);
 
 impl<F: FlowState, A: App<Flow = F>> Evict<FlowKey, F> for EvictUnestablished<'_, A> {
-    fn rank(&mut self, candidate: &Candidate<'_, FlowKey, F>) -> Option<u64> {
+    fn rank(&mut self, candidate: &Flow<'_, FlowKey, F>) -> Option<u64> {
         (!candidate.value.is_established()).then(|| u64::MAX - candidate.last_seen.0)
     }
 

@@ -5,8 +5,8 @@ use flowloom_flow_key::FlowKey;
 use flowloom_flow_key::TableHash;
 use flowloom_flow_table::evict::{Evict, UnestablishedFirst};
 use flowloom_flow_table::{
-    Cursor, DHash, DHashConfig, Entry, Expired, FlowId, FlowTable, Full, MemoryReport, TableStats, Tick,
-    TimeoutClass,
+    Cursor, DHash, DHashConfig, Entry, Expired, Flow, FlowId, FlowTable, Full, MemoryReport, TableStats,
+    Tick, TimeoutClass,
 };
 use flowloom_scheduler::{DirectHash, WorkerCount};
 
@@ -26,24 +26,12 @@ impl FlowTable<FlowKey, Seen> for Evicting {
         self.0.entry_or_evict(key, hash, class, now, make, &mut UnestablishedFirst::new(|_: &Seen| false))
     }
 
-    fn capacity(&self) -> u32 {
-        self.0.capacity()
-    }
-
-    fn len(&self) -> u32 {
-        self.0.len()
-    }
-
     fn slot_count(&self) -> u32 {
         self.0.slot_count()
     }
 
     fn lookup(&self, key: &FlowKey, hash: TableHash) -> Option<FlowId> {
         self.0.lookup(key, hash)
-    }
-
-    fn lookup_batch(&self, keys: &[FlowKey], hashes: &[TableHash], ids: &mut [Option<FlowId>]) {
-        self.0.lookup_batch(keys, hashes, ids);
     }
 
     fn entry_or_evict(
@@ -58,28 +46,12 @@ impl FlowTable<FlowKey, Seen> for Evicting {
         self.0.entry_or_evict(key, hash, class, now, make, policy)
     }
 
-    fn evict(&mut self, hash: TableHash, policy: &mut impl Evict<FlowKey, Seen>) -> bool {
-        self.0.evict(hash, policy)
-    }
-
-    fn get(&self, id: FlowId) -> Option<&Seen> {
-        self.0.get(id)
-    }
-
-    fn get_mut(&mut self, id: FlowId) -> Option<&mut Seen> {
-        self.0.get_mut(id)
+    fn flow(&self, id: FlowId) -> Option<Flow<'_, FlowKey, Seen>> {
+        self.0.flow(id)
     }
 
     fn get_mut_touch(&mut self, id: FlowId, now: Tick) -> Option<(&mut Seen, Tick)> {
         self.0.get_mut_touch(id, now)
-    }
-
-    fn key_of(&self, id: FlowId) -> Option<FlowKey> {
-        self.0.key_of(id)
-    }
-
-    fn last_seen(&self, id: FlowId) -> Option<Tick> {
-        self.0.last_seen(id)
     }
 
     fn class_of(&self, id: FlowId) -> Option<TimeoutClass> {
@@ -105,10 +77,6 @@ impl FlowTable<FlowKey, Seen> for Evicting {
         on_flow: &mut impl FnMut(FlowId, FlowKey, Seen),
     ) -> Expired {
         self.0.expire(now, budget, on_flow)
-    }
-
-    fn drain(&mut self, on_flow: &mut impl FnMut(FlowId, FlowKey, Seen)) {
-        self.0.drain(on_flow);
     }
 
     fn stats(&self) -> TableStats {

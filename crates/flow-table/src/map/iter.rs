@@ -5,7 +5,7 @@ use core::iter::FusedIterator;
 
 use super::{FlowMap, Table};
 use crate::segments::{self, FlowsMut, Found};
-use crate::table::{Cursor, FlowId, FlowTable, TableKey, Tick};
+use crate::table::{Cursor, Flow, FlowTable, TableKey};
 
 impl<K: TableKey, V, S> FlowMap<K, V, S> {
     /// Returns all flows.
@@ -263,20 +263,6 @@ impl<'a, K: TableKey, V, S> IntoIterator for &'a mut FlowMap<K, V, S> {
     }
 }
 
-/// A flow of a map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Flow<'a, K, V> {
-    /// Its id.
-    pub id: FlowId,
-    /// Its key.
-    pub key: &'a K,
-    /// Its value.
-    pub value: &'a V,
-    /// The time at which it was last seen.
-    pub last_seen: Tick,
-}
-
 /// An iterator over all flows of a map, with their ids and times.
 #[derive(Clone, Debug)]
 #[must_use = "iterators are lazy and do nothing unless they are used"]
@@ -314,12 +300,7 @@ macro_rules! part {
     };
 }
 
-part!(Flows<'a>, Flow<'a, K, V>, next_flow, |flow| Flow {
-    id: flow.id(),
-    key: &flow.state.key,
-    value: &flow.state.value,
-    last_seen: flow.state.last_seen,
-});
+part!(Flows<'a>, Flow<'a, K, V>, next_flow, |flow| flow.state.flow(flow.id()));
 part!(Keys<'a>, &'a K, next, |(key, _)| key);
 part!(Values<'a>, &'a V, next, |(_, value)| value);
 part!(ValuesMut<'a>, &'a mut V, next, |(_, value)| value);

@@ -7,10 +7,11 @@ mod traits;
 
 use builder::Settings;
 
+pub use crate::table::Flow;
 pub use builder::FlowMapBuilder;
 pub use entry::{Entry, OccupiedEntry, VacantEntry};
 pub use iter::{
-    Drain, ExtractIf, Flow, Flows, IntoIter, IntoKeys, IntoValues, Iter, IterMut, Keys, Values, ValuesMut,
+    Drain, ExtractIf, Flows, IntoIter, IntoKeys, IntoValues, Iter, IterMut, Keys, Values, ValuesMut,
 };
 
 use core::hash::{BuildHasher, Hash};

@@ -45,8 +45,8 @@ use core::{fmt, iter, mem};
 use crate::error::BuildError;
 use crate::evict::Evict;
 use crate::table::{
-    Cursor, Entry, Expired, FlowId, FlowTable, Full, FullReason, MemoryReport, TableKey, TableStats, Tick,
-    TimeoutClass,
+    Cursor, Entry, Expired, Flow, FlowId, FlowTable, Full, FullReason, MemoryReport, TableKey, TableStats,
+    Tick, TimeoutClass,
 };
 use flowloom_flow_key::TableHash;
 
@@ -493,6 +493,12 @@ where
     }
 
     #[inline]
+    fn flow(&self, id: FlowId) -> Option<Flow<'_, K, V>> {
+        let (segment, inner) = self.segment(id)?;
+        Some(Flow { id, ..segment.table.flow(inner)? })
+    }
+
+    #[inline]
     fn get(&self, id: FlowId) -> Option<&V> {
         let (segment, id) = self.segment(id)?;
         segment.table.get(id)
@@ -508,18 +514,6 @@ where
     fn get_mut_touch(&mut self, id: FlowId, now: Tick) -> Option<(&mut V, Tick)> {
         let (segment, id) = self.segment_mut(id)?;
         segment.table.get_mut_touch(id, now)
-    }
-
-    #[inline]
-    fn key_of(&self, id: FlowId) -> Option<K> {
-        let (segment, id) = self.segment(id)?;
-        segment.table.key_of(id)
-    }
-
-    #[inline]
-    fn last_seen(&self, id: FlowId) -> Option<Tick> {
-        let (segment, id) = self.segment(id)?;
-        segment.table.last_seen(id)
     }
 
     fn class_of(&self, id: FlowId) -> Option<TimeoutClass> {

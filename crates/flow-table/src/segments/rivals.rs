@@ -6,8 +6,8 @@ use flowloom_flow_key::TableHash;
 
 use super::places::Names;
 use super::{BuildSegment, Growing, Segment};
-use crate::evict::{Candidate, Evict};
-use crate::table::{FlowId, FlowTable, TableKey};
+use crate::evict::Evict;
+use crate::table::{Flow, FlowId, FlowTable, TableKey};
 
 /// A policy that converts ids of a segment to those of the whole table.
 struct Renamed<'a, K, V, P> {
@@ -19,9 +19,8 @@ struct Renamed<'a, K, V, P> {
 impl<K: TableKey, V, P: Evict<K, V>> Evict<K, V> for Renamed<'_, K, V, P> {
     const ACTIVE: bool = P::ACTIVE;
 
-    fn rank(&mut self, candidate: &Candidate<'_, K, V>) -> Option<u64> {
-        let &Candidate { id, key, value, last_seen } = candidate;
-        self.policy.rank(&Candidate { id: self.names.outer(id), key, value, last_seen })
+    fn rank(&mut self, candidate: &Flow<'_, K, V>) -> Option<u64> {
+        self.policy.rank(&Flow { id: self.names.outer(candidate.id), ..*candidate })
     }
 
     fn evicted(&mut self, id: FlowId, key: K, value: V) {

@@ -16,9 +16,8 @@ use flowloom_cpu::pages::{
     AllocError, Generation, HugePages, PageReport, SlotArray, SlotView, SlotWalkMut,
 };
 
-use crate::evict::Candidate;
 use crate::state::wheel::{Timeouts, Wheel};
-use crate::table::{Cursor, FlowId, TableStats, Tick, TimeoutClass};
+use crate::table::{Cursor, Flow, FlowId, TableStats, Tick, TimeoutClass};
 
 /// Bits of a cell's tag that contain the class; all classes without a timeout are equivalent.
 const CLASS_BITS: u32 = 5;
@@ -45,6 +44,13 @@ pub(crate) struct State<K, V> {
     pub(crate) last_seen: Tick,
     pub(crate) key: K,
     pub(crate) value: V,
+}
+
+impl<K, V> State<K, V> {
+    #[inline(always)]
+    pub(crate) fn flow(&self, id: FlowId) -> Flow<'_, K, V> {
+        Flow { id, key: &self.key, value: &self.value, last_seen: self.last_seen }
+    }
 }
 
 const _: () = assert!(
@@ -247,13 +253,8 @@ impl<K: Copy, V> States<K, V> {
     }
 
     #[inline]
-    pub(crate) fn key_of(&self, id: FlowId) -> Option<K> {
-        self.slots.get(id.slot(), id.tenant()).map(|state| state.key)
-    }
-
-    #[inline]
-    pub(crate) fn last_seen(&self, id: FlowId) -> Option<Tick> {
-        self.slots.get(id.slot(), id.tenant()).map(|state| state.last_seen)
+    pub(crate) fn flow(&self, id: FlowId) -> Option<Flow<'_, K, V>> {
+        self.slots.get(id.slot(), id.tenant()).map(|state| state.flow(id))
     }
 
     #[inline]
@@ -305,7 +306,7 @@ impl<K: Copy, V> States<K, V> {
     }
 
     pub(crate) fn set_class(&mut self, id: FlowId, class: TimeoutClass) -> bool {
-        let Some(last_seen) = self.last_seen(id) else { return false };
+        let Some(last_seen) = self.flow(id).map(|flow| flow.last_seen) else { return false };
         self.slots.set_tag(id.slot(), with_class(self.slots.tag(id.slot()), class));
         self.wheel.disarm(id.slot());
         if let Some(deadline) = self.timeouts.deadline(class, last_seen) {
@@ -341,10 +342,9 @@ impl<K: Copy, V> States<K, V> {
     }
 
     /// Returns the eviction policy's view of a slot's flow.
-    pub(crate) fn candidate(&self, slot: u32) -> Option<Candidate<'_, K, V>> {
+    pub(crate) fn candidate(&self, slot: u32) -> Option<Flow<'_, K, V>> {
         let (generation, state) = self.slots.get_live(slot)?;
-        let id = FlowId::from_parts(slot, generation);
-        Some(Candidate { id, key: &state.key, value: &state.value, last_seen: state.last_seen })
+        Some(state.flow(FlowId::from_parts(slot, generation)))
     }
 
     /// Returns the next flow that may be due; `None` if there is none up to `now`.

@@ -2,17 +2,18 @@
 //! detect its errors.
 
 use flowloom_flow_table::TableHash;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_table::evict::Evict;
 use flowloom_flow_table::laws::{Operation, check};
 use flowloom_flow_table::{
-    Cursor, DHash, DHashConfig, Entry, Expired, FlowId, FlowTable, Full, MemoryReport, TableStats, Tick,
-    TimeoutClass, Timeouts,
+    Cursor, DHash, DHashConfig, Entry, Expired, Flow, FlowId, FlowTable, Full, MemoryReport, TableStats,
+    Tick, TimeoutClass, Timeouts,
 };
 
-/// How a table answers for many keys.
+/// How a table answers for the keys of a batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Answer {
     Right,
@@ -21,31 +22,30 @@ enum Answer {
     AsBefore,
 }
 
-struct Plain(DHash<u64, u64>, Answer);
+struct Plain {
+    table: DHash<u64, u64>,
+    in_batches: Answer,
+    now: Cell<Answer>,
+    before: Cell<Option<FlowId>>,
+}
 
 impl FlowTable<u64, u64> for Plain {
-    fn capacity(&self) -> u32 {
-        self.0.capacity()
-    }
-
-    fn len(&self) -> u32 {
-        self.0.len()
-    }
-
     fn slot_count(&self) -> u32 {
-        self.0.slot_count()
+        self.table.slot_count()
+    }
+
+    /// The laws call it before each batch.
+    fn prefetch_states(&self, _hashes: &[TableHash]) {
+        self.now.set(self.in_batches);
     }
 
     fn lookup(&self, key: &u64, hash: TableHash) -> Option<FlowId> {
-        self.0.lookup(key, hash)
-    }
-
-    fn lookup_batch(&self, keys: &[u64], hashes: &[TableHash], ids: &mut [Option<FlowId>]) {
-        self.0.lookup_batch(keys, hashes, ids);
-        match self.1 {
-            Answer::Right => {}
-            Answer::NoFlowExists => ids.fill(None),
-            Answer::AsBefore => ids.rotate_right(1),
+        let found = self.table.lookup(key, hash);
+        let before = self.before.replace(found);
+        match self.now.get() {
+            Answer::Right => found,
+            Answer::NoFlowExists => None,
+            Answer::AsBefore => before,
         }
     }
 
@@ -58,66 +58,52 @@ impl FlowTable<u64, u64> for Plain {
         make: impl FnOnce() -> u64,
         policy: &mut impl Evict<u64, u64>,
     ) -> Result<Entry, Full> {
-        self.0.entry_or_evict(key, hash, class, now, make, policy)
+        self.table.entry_or_evict(key, hash, class, now, make, policy)
     }
 
-    fn evict(&mut self, hash: TableHash, policy: &mut impl Evict<u64, u64>) -> bool {
-        self.0.evict(hash, policy)
-    }
-
-    fn get(&self, id: FlowId) -> Option<&u64> {
-        self.0.get(id)
-    }
-
-    fn get_mut(&mut self, id: FlowId) -> Option<&mut u64> {
-        self.0.get_mut(id)
+    fn flow(&self, id: FlowId) -> Option<Flow<'_, u64, u64>> {
+        self.table.flow(id)
     }
 
     fn get_mut_touch(&mut self, id: FlowId, now: Tick) -> Option<(&mut u64, Tick)> {
-        self.0.get_mut_touch(id, now)
-    }
-
-    fn key_of(&self, id: FlowId) -> Option<u64> {
-        self.0.key_of(id)
-    }
-
-    fn last_seen(&self, id: FlowId) -> Option<Tick> {
-        self.0.last_seen(id)
+        self.table.get_mut_touch(id, now)
     }
 
     fn class_of(&self, id: FlowId) -> Option<TimeoutClass> {
-        self.0.class_of(id)
+        self.table.class_of(id)
     }
 
     fn set_class(&mut self, id: FlowId, class: TimeoutClass) -> bool {
-        self.0.set_class(id, class)
+        self.table.set_class(id, class)
     }
 
     fn remove(&mut self, id: FlowId) -> Option<(u64, u64)> {
-        self.0.remove(id)
+        self.table.remove(id)
     }
 
     fn next_live(&self, cursor: Cursor) -> Option<(FlowId, Cursor)> {
-        self.0.next_live(cursor)
+        self.table.next_live(cursor)
     }
 
     fn expire(&mut self, now: Tick, budget: u32, on_flow: &mut impl FnMut(FlowId, u64, u64)) -> Expired {
-        self.0.expire(now, budget, on_flow)
+        self.table.expire(now, budget, on_flow)
     }
 
     fn stats(&self) -> TableStats {
-        self.0.stats()
+        self.table.stats()
     }
 
     fn memory(&self) -> MemoryReport {
-        self.0.memory()
+        self.table.memory()
     }
 }
 
 fn perform(answer: Answer) {
     let timeouts = Timeouts::NEVER.with(TimeoutClass(0), 100);
     let config = DHashConfig { buckets: Some(4), timeouts, ..DHashConfig::for_flows(64) };
-    let mut table = Plain(DHash::try_new(&config).expect("a small table"), answer);
+    let table = DHash::try_new(&config).expect("a small table");
+    let mut table =
+        Plain { table, in_batches: answer, now: Cell::new(Answer::Right), before: Cell::default() };
     let keys = |number: u16| (u64::from(number), TableHash::from_mixed(split_mix(&mut u64::from(number))));
     // Every other key of ten is present.
     let mut operations: Vec<_> = (0..5).map(|key| Operation::Insert { key: 2 * key, class: 0 }).collect();

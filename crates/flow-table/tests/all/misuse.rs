@@ -12,12 +12,12 @@ use flowloom_cpu::features::Isa;
 use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
 use flowloom_flow_table::dhash::ReferenceDHash;
-use flowloom_flow_table::evict::{Candidate, Evict};
+use flowloom_flow_table::evict::Evict;
 use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::sighash::ReferenceSigHash;
 use flowloom_flow_table::{
-    Cursor, DHash, DHashConfig, FlowId, FlowMap, FlowTable, Growing, KeyedState, LineHash, LineHashConfig,
-    SigHash, SigHashConfig, Tick, TimeoutClass, Timeouts,
+    Cursor, DHash, DHashConfig, Flow, FlowId, FlowMap, FlowTable, Growing, KeyedState, LineHash,
+    LineHashConfig, SigHash, SigHashConfig, Tick, TimeoutClass, Timeouts,
 };
 
 /// Flows of the tables, and additional keys.
@@ -95,7 +95,7 @@ impl Drop for Counted {
 struct Reluctant;
 
 impl Evict<Touchy, Counted> for Reluctant {
-    fn rank(&mut self, candidate: &Candidate<'_, Touchy, Counted>) -> Option<u64> {
+    fn rank(&mut self, candidate: &Flow<'_, Touchy, Counted>) -> Option<u64> {
         burn();
         candidate.key.0.is_multiple_of(2).then_some(candidate.value.0)
     }

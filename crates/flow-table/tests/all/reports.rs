@@ -7,11 +7,11 @@ use flowloom_cpu::features::Isa;
 use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
 use flowloom_flow_table::dhash::ReferenceDHash;
-use flowloom_flow_table::evict::{Candidate, Evict, Refuse, UnestablishedFirst, WINDOW};
+use flowloom_flow_table::evict::{Evict, Refuse, UnestablishedFirst, WINDOW};
 use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::sighash::ReferenceSigHash;
 use flowloom_flow_table::{
-    BuildError, DHash, DHashConfig, FlowId, FlowIndex, FlowTable, Growing, LineHash, LineHashConfig,
+    BuildError, DHash, DHashConfig, Flow, FlowId, FlowIndex, FlowTable, Growing, LineHash, LineHashConfig,
     MemoryReport, SigHash, SigHashConfig, TableKey, Tick, TimeoutClass, Timeouts,
 };
 
@@ -223,7 +223,7 @@ struct GreatestEven {
 }
 
 impl Evict<u64, u64> for GreatestEven {
-    fn rank(&mut self, candidate: &Candidate<'_, u64, u64>) -> Option<u64> {
+    fn rank(&mut self, candidate: &Flow<'_, u64, u64>) -> Option<u64> {
         self.offered.push(*candidate.value);
         candidate.value.is_multiple_of(2).then_some(*candidate.value)
     }
@@ -456,7 +456,7 @@ fn a_flow_that_the_policy_keeps_is_never_evicted() {
     assert!(!table.evict(TableHash::default(), &mut policy));
     assert_eq!((policy.count(), table.len()), (2, 14));
     let id = table.lookup(&0, TableHash::default()).unwrap();
-    let candidate = Candidate::new(id, &0_u64, &true, Tick(0));
+    let candidate = Flow::new(id, &0_u64, &true, Tick(0));
     assert_eq!(Refuse.rank(&candidate), None);
 }
 
@@ -605,7 +605,7 @@ struct Shown {
 }
 
 impl Evict<u64, bool> for Shown {
-    fn rank(&mut self, candidate: &Candidate<'_, u64, bool>) -> Option<u64> {
+    fn rank(&mut self, candidate: &Flow<'_, u64, bool>) -> Option<u64> {
         self.shown += 1;
         (!*candidate.value).then_some(self.shown.into())
     }

@@ -4,11 +4,11 @@ use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_table::TableHash;
 use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
 use flowloom_flow_table::dhash::ReferenceDHash;
-use flowloom_flow_table::evict::{Candidate, Evict, WINDOW};
+use flowloom_flow_table::evict::{Evict, WINDOW};
 use flowloom_flow_table::sighash::ReferenceSigHash;
 use flowloom_flow_table::{
-    Cursor, DHash, DHashConfig, FlowId, FlowTable, LineHash, LineHashConfig, SigHash, SigHashConfig, Tick,
-    TimeoutClass,
+    Cursor, DHash, DHashConfig, Flow, FlowId, FlowTable, LineHash, LineHashConfig, SigHash, SigHashConfig,
+    Tick, TimeoutClass,
 };
 
 const CLASS: TimeoutClass = TimeoutClass(0);
@@ -30,7 +30,7 @@ struct Noting {
 }
 
 impl Evict<u64, u64> for Noting {
-    fn rank(&mut self, candidate: &Candidate<'_, u64, u64>) -> Option<u64> {
+    fn rank(&mut self, candidate: &Flow<'_, u64, u64>) -> Option<u64> {
         self.shown.push((candidate.id, *candidate.key, *candidate.value));
         (*candidate.value != 0).then_some(*candidate.value)
     }
