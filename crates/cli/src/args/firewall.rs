@@ -36,14 +36,6 @@ pub(crate) struct RuleSource {
     /// Verdict of rules that have no action of their own, as in ClassBench
     #[arg(long = "action", value_enum, default_value_t = VerdictName::Accept, value_name = "VERDICT", requires = "rules")]
     pub(crate) no_action: VerdictName,
-}
-
-/// The rules, and how they are applied.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Firewall")]
-pub(crate) struct FirewallOptions {
-    #[command(flatten)]
-    pub(crate) source: RuleSource,
 
     /// Judge every packet separately, in its own direction, instead of judging a flow by its first
     /// packet
@@ -53,6 +45,14 @@ pub(crate) struct FirewallOptions {
     /// Deny TCP packets until a SYN has opened the connection
     #[arg(long, requires = "rules", conflicts_with = "per_packet")]
     pub(crate) strict_tcp: bool,
+}
+
+/// The rules, and how they are applied.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Firewall")]
+pub(crate) struct FirewallOptions {
+    #[command(flatten)]
+    pub(crate) source: RuleSource,
 
     /// Reload the rules when their file has changed and its size and time have stayed the same for
     /// two seconds; SIGHUP reloads them at once, also without this option; if the file is invalid,

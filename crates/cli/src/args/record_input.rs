@@ -71,12 +71,12 @@ pub(crate) struct RecordInput {
 }
 
 impl RecordInput {
-    /// Refuses rules that select nothing.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
+    /// Refuses rules that select nothing. `others` names other options that select by verdict.
+    pub(crate) fn check(&self, others: &str) -> Result<(), Failure> {
         if self.rules.rules.is_some() && self.record_filter.is_none() {
-            return Err(Failure::Usage(String::from(
+            return Err(Failure::Usage(format!(
                 "--rules is for --where, which selects by verdict and rule\n  add --where, for example \
-                 'verdict == deny'",
+                 'verdict == deny'{others}",
             )));
         }
         Ok(())

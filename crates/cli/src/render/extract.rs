@@ -72,13 +72,12 @@ impl Report for ExtractResult {
         let verdict = if self.packets == 0 {
             String::from("no packet was selected")
         } else {
-            format!(
-                "{} of {} ({}) written to {}",
-                counted(self.packets, "packet"),
-                counted(self.flows, "flow"),
-                bytes(self.bytes_captured),
-                self.output
-            )
+            let packets = counted(self.packets, "packet");
+            let of = match self.flows {
+                0 => String::from("without a flow"),
+                flows => format!("of {}", counted(flows, "flow")),
+            };
+            format!("{packets} {of} ({}) written to {}", bytes(self.bytes_captured), self.output)
         };
         lines.push(match (&self.fault, self.interrupted) {
             (Some(fault), _) => format!("stopped on a fault: {fault}; {verdict}"),

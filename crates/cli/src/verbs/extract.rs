@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!  pass 1  records that match --where and --flow  ──▶ wanted keys, with times
+//!          packets that --rules accept            ──▶ their numbers, for --verdict
 //!          packets that match --filter            ──▶ wanted keys
-//!  pass 2  packets of wanted keys ──▶ pcapng
+//!  pass 2  packets of wanted keys, with the verdict ──▶ pcapng
 //! ```
 
 mod indexed;
@@ -12,8 +13,10 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use flowloom::engine::{Control, PacketSink as _, Released};
+use flowloom::engine::{Control, PacketSink, Released, SinkError, Verdict};
+use flowloom::filter::PacketFilter;
 use flowloom::flow_key::FlowKey;
+use flowloom::packet::drop_reason::DropReason;
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource as _, RawPacket, decode};
 use flowloom::traffic::capture::{CaptureSet, Input, Notice, SetOptions};
 
@@ -34,17 +37,19 @@ use super::replay::{Selected, Selection, capture_sink, look, set_options};
 /// Runs the command.
 pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failure> {
     let input = &arguments.input;
-    input.check()?;
+    if arguments.verdict.is_none() {
+        input.check(", or --verdict deny for packets")?;
+    }
     if let Some(index) = &arguments.index {
         return indexed::run(arguments, index, common);
     }
-    let by_record = input.record_filter.is_some() || !arguments.flow.is_empty();
-    // A time alone selects packets, those that are not tracked too.
-    let by_time = !by_record && input.filter.is_none();
-    if by_time && input.from.is_none() && input.to.is_none() {
+    let selects_records = input.record_filter.is_some() || !arguments.flow.is_empty();
+    // Packets without a flow have neither a record nor a verdict.
+    let by_record = selects_records || arguments.verdict.is_some();
+    if !by_record && input.filter.is_none() && input.from.is_none() && input.to.is_none() {
         return Err(Failure::Usage(String::from(
-            "extract writes the packets of selected flows, or of a time\n  select them with --where, --flow or \
-             --filter, or the time with --from and --to",
+            "extract writes the packets of selected flows, or of a time\n  select them with --where, --flow, \
+             --filter or --verdict, or the time with --from and --to",
         )));
     }
     let mut replay = input.replay();
@@ -65,7 +70,7 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
         Failure::Output(format!("cannot write packets to {}: {error}", passes.output.display()))
     })?;
 
-    let Some((wanted, records, mut notices)) = passes.wanted(&replay, filter, common)? else {
+    let Some((mut wanted, records, mut notices)) = passes.wanted(&replay, filter, common)? else {
         return Ok(Status::Interrupted);
     };
 
@@ -76,9 +81,12 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
     }
     let (mut written, mut bytes_captured) = (0_u64, 0_u64);
     let mut found = HashSet::new();
-    let pass = passes.each(&replay, common, |key, (raw, bytes), time_ns| {
-        let key = key.filter(|key| by_time || wanted.has(key, time_ns));
-        if key.is_none() && !by_time {
+    let pass = passes.each(&replay, common, |key, (raw, bytes), number| {
+        let is_wanted = match &key {
+            Some(key) => wanted.has(key, raw.time_ns) && wanted.has_verdict(number),
+            None => !by_record && wanted.matches(raw, bytes)?,
+        };
+        if !is_wanted {
             return Ok(());
         }
         let packet = Released::new(bytes, raw.wire_bytes, raw.time_ns, raw.link);
@@ -143,6 +151,27 @@ struct Wanted {
     times: Option<HashMap<FlowKey, Vec<(u64, u64)>>>,
     /// The keys of matching packets.
     keys: Option<HashSet<FlowKey>>,
+    /// Matches packets without a key.
+    filter: Option<PacketFilter>,
+    /// The verdict of packets, and those that the rules accept.
+    verdict: Option<(Verdict, Accepted)>,
+}
+
+/// A bit for each packet that rules accept.
+#[derive(Debug, Default)]
+struct Accepted(Vec<u64>);
+
+impl PacketSink for Accepted {
+    fn take(&mut self, packet: &Released<'_>) -> Result<(), SinkError> {
+        let word = usize::try_from(packet.number / 64).map_err(|error| SinkError(error.into()))?;
+        self.0.resize(self.0.len().max(word + 1), 0);
+        self.0[word] |= 1 << (packet.number % 64);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
 }
 
 impl Wanted {
@@ -152,6 +181,22 @@ impl Wanted {
         };
         self.times.as_ref().is_none_or(|times| times.get(key).is_some_and(is_in))
             && self.keys.as_ref().is_none_or(|keys| keys.contains(key))
+    }
+
+    /// Returns whether a packet with a key, by its number from 0, has the verdict.
+    fn has_verdict(&self, number: u64) -> bool {
+        self.verdict.as_ref().is_none_or(|(verdict, Accepted(words))| {
+            let word = usize::try_from(number / 64).ok().and_then(|word| words.get(word));
+            let is_accepted = word.is_some_and(|word| word >> (number % 64) & 1 != 0);
+            is_accepted == (*verdict == Verdict::Accept)
+        })
+    }
+
+    /// Returns whether the filter matches a packet without a key.
+    fn matches(&mut self, raw: &RawPacket, bytes: &[u8]) -> Result<bool, Failure> {
+        let matches = |filter: &mut PacketFilter| filter.matches(raw.link, bytes, raw.wire_bytes);
+        let matched = self.filter.as_mut().map_or(Ok(true), matches);
+        matched.map_err(|error| Failure::Usage(format!("--filter: {error}")))
     }
 }
 
@@ -224,12 +269,15 @@ impl<'a> Passes<'a> {
         filter: Option<String>,
         common: &Common,
     ) -> Result<Option<SelectedFlows>, Failure> {
-        let Extract { flow: flows, flows_max, .. } = self.arguments;
+        let Extract { flow: flows, flows_max, verdict, .. } = self.arguments;
         let (mut wanted, mut records, mut notices) = (Wanted::default(), None, Vec::new());
-        if replay.record_filter.is_some() || !flows.is_empty() {
+        let selects_records = replay.record_filter.is_some() || !flows.is_empty();
+        if selects_records || verdict.is_some() {
             let (mut times, mut matched) = (HashMap::<FlowKey, Vec<(u64, u64)>>::new(), 0_u64);
-            let looked = look(replay, common, "extract", &mut |record, _| {
-                if !flows.is_empty() && !flows.iter().any(|flow| flow.is_of(record)) {
+            wanted.verdict = verdict.map(|name| (name.verdict(), Accepted::default()));
+            let accepted = wanted.verdict.as_mut().map(|(_, accepted)| accepted as _);
+            let looked = look(replay, common, "extract", accepted, &mut |record, _| {
+                if !selects_records || !flows.is_empty() && !flows.iter().any(|flow| flow.is_of(record)) {
                     return;
                 }
                 matched += 1;
@@ -248,10 +296,19 @@ impl<'a> Passes<'a> {
             if matched > *flows_max {
                 return Err(self.too_many());
             }
-            (records, notices) = (Some(matched), looked.notices);
-            wanted.times = Some(times);
+            if verdict.is_some() && looked.no_result.not_tracked.contains_key(DropReason::TableFull.name())
+            {
+                return Err(Failure::Usage(String::from(
+                    "no packets were written: those for which the flow table was too full have no verdict\n  \
+                     end flows earlier with --timeout, or allow more memory",
+                )));
+            }
+            notices = looked.notices;
+            (records, wanted.times) = selects_records.then_some((matched, times)).unzip();
         }
         if let Some(filter) = filter {
+            let parsed = PacketFilter::parse(&filter);
+            wanted.filter = Some(parsed.map_err(|error| Failure::Usage(format!("--filter: {error}")))?);
             let mut filtered = replay.clone();
             filtered.live.filter = Some(filter);
             let mut keys = HashSet::new();
@@ -290,7 +347,8 @@ impl<'a> Passes<'a> {
         ))
     }
 
-    /// Passes each selected packet to `take`, with its key, if it has one, and with its time stamp.
+    /// Passes each selected packet to `take`, with its key, if it has one, and with its number, from
+    /// 0.
     fn each(
         &self,
         replay: &Replay,
@@ -323,10 +381,10 @@ impl<'a> Passes<'a> {
             }
             let Some(block) = &batch.block else { continue };
             for raw in &batch.packets {
-                pass.packets += 1;
                 let bytes = raw.bytes_in(block.bytes());
                 let key = decode(raw.link, bytes, self.decode).ok().map(|headers| headers.key);
-                take(key, (raw, bytes), raw.time_ns)?;
+                take(key, (raw, bytes), pass.packets)?;
+                pass.packets += 1;
             }
         }
         drop(progress);

@@ -24,7 +24,7 @@ const GROUP_BYTES: u64 = 3 * (size_of::<(Group, Totals)>() as u64 + 1);
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
-    arguments.input.check()?;
+    arguments.input.check("")?;
     let mut replay = arguments.input.replay();
     replay.workers = arguments.workers;
     if arguments.by == GroupBy::L7 {
@@ -55,9 +55,10 @@ pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
         replay.fields = Some(name.parse().expect("it is a group of fields"));
     }
     let mut groups = Groups::new(arguments.by, sort, groups_max);
-    let looked = look(&replay, common, "top", &mut |record, flow| {
+    let mut add = |record: &_, flow: &dyn EndedFlow| {
         groups.add(record, flow.label().and_then(L7Flow::protocol), fields.figures(record, flow));
-    })?;
+    };
+    let looked = look(&replay, common, "top", None, &mut add)?;
     let order = |totals: &Totals| totals.figure(sort);
     let count = if arguments.count == 0 { usize::MAX } else { arguments.count };
     let (told, untold, total) = (groups.len() as u64, groups.untold(), groups.total());

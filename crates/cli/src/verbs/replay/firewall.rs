@@ -11,7 +11,7 @@ use flowloom::rules::firewall::{Knowledge, Policy};
 use super::application::Role;
 use crate::args::Common;
 use crate::args::classify::AlgorithmName;
-use crate::args::firewall::FirewallOptions as Options;
+use crate::args::firewall::{FirewallOptions as Options, RuleSource};
 use crate::args::replay::Replay;
 use crate::args::rules::{EnforceOptions, RuleOptions};
 use crate::background::{Activate, Reload, Stamp};
@@ -141,7 +141,8 @@ impl Rules {
         let enforcement = loader.enforcement(&file)?;
         rule_file::warn_of_interface(&loader.enforce, &enforcement, common);
         let (form, policy) = (file.form.name(), file.policy);
-        let judging = FirewallOptions { per_packet: options.per_packet, strict_tcp: options.strict_tcp };
+        let RuleSource { per_packet, strict_tcp, .. } = options.source;
+        let judging = FirewallOptions { per_packet, strict_tcp };
         let live = Arc::new(LiveRules::new(rules));
         Ok(Self {
             live,

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use flowloom::apps::accounting::fields::FieldMemory;
-use flowloom::engine::{Control, Fault};
+use flowloom::engine::{Control, Fault, PacketSink};
 use flowloom::record::NO_MEMORY;
 use flowloom::traffic::capture::Notice;
 
@@ -42,8 +42,9 @@ pub(crate) struct Looked {
     pub(crate) fault: Option<String>,
 }
 
-/// Passes the records that match the filter of the arguments to `show`, as flows end. With
-/// `--app l7` it also passes their protocol labels. `verb` appears before the progress bar.
+/// Passes the records that match the filter of the arguments to `show`, as flows end, and the
+/// packets that the rules accept to `packets`. With `--app l7` it also passes the protocol labels
+/// of records. `verb` appears before the progress bar.
 ///
 /// # Errors
 ///
@@ -52,6 +53,7 @@ pub(crate) fn look(
     arguments: &Replay,
     common: &Common,
     verb: &str,
+    packets: Option<&mut (dyn PacketSink + Send)>,
     show: Show<'_>,
 ) -> Result<Looked, Failure> {
     let mut plan = Plan::of_records(arguments, common)?;
@@ -62,7 +64,7 @@ pub(crate) fn look(
     let progress = Progress::start(title, plan.source.progress(), Arc::clone(&control), common.quiet > 0);
     let mut shown = Shown { view: plan.records.view(), show };
     let application = Rc::clone(&plan.application);
-    let ended = plan.run(&*application, &control, Some(&mut shown), &mut Kept::Nothing);
+    let ended = plan.run(&*application, &control, packets, Some(&mut shown), &mut Kept::Nothing);
     drop(progress);
     let Ended { ran, passed_over, outside, .. } = ended?;
     if let Some(why) = outside {

@@ -75,7 +75,10 @@ pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure
     let keeps_records =
         arguments.verify || arguments.sort || arguments.fragments || arguments.save_part.is_some();
     let sink = (!keeps_records).then_some(&mut records as _);
-    let ended = plan.run(&*application, &around.control, sink, &mut kept);
+    let mut packets = plan.outputs.sink.take();
+    let packet_sink = packets.as_mut().map(|sink| sink as _);
+    let ended = plan.run(&*application, &around.control, packet_sink, sink, &mut kept);
+    plan.outputs.sink = packets;
     let (control, reloads, looks) = around.stop();
     let Ended { ran, passed_over, outside, range } = ended?;
     if let Some(why) = outside {

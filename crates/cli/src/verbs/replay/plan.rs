@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use flowloom::apps::{EndedFlow, L7Plan};
 use flowloom::cpu::features::Isa;
-use flowloom::engine::{Control, EngineConfig, FlowTimeouts, StartError};
+use flowloom::engine::{Control, EngineConfig, FlowTimeouts, PacketSink, StartError};
 use flowloom::packet::DecodeOptions;
 use flowloom::scheduler::OrderGuarantee;
 use flowloom::scheduler::registry::Policy;
@@ -188,8 +188,8 @@ impl<'a> Plan<'a> {
         self.arguments.defrag.then_some(self.config.decode)
     }
 
-    /// Runs the application. The records go to `records` as flows end, if there is a sink, and
-    /// `kept` receives those of a part.
+    /// Runs the application. The accepted packets go to `packets` and the records to `records` as
+    /// flows end, if there are sinks, and `kept` receives those of a part.
     ///
     /// # Errors
     ///
@@ -198,6 +198,7 @@ impl<'a> Plan<'a> {
         &mut self,
         application: &'r dyn Application,
         control: &Control,
+        packets: Option<&mut (dyn PacketSink + Send)>,
         records: Option<&mut dyn AnySink>,
         kept: &mut Kept,
     ) -> Result<Ended<'r>, StartError> {
@@ -210,7 +211,7 @@ impl<'a> Plan<'a> {
             source: &mut *fed,
             policy: &mut self.policy,
             control,
-            packets: self.outputs.sink.as_mut().map(|sink| sink as _),
+            packets: packets.map(|sink| sink as _),
             records: records.map(|sink| sink as _),
             part: keeps.then_some(&mut keep as _),
         };
