@@ -197,7 +197,7 @@ pub struct EngineConfig {
 impl EngineConfig {
     /// Maximum number of records that wait between the workers and a
     /// [`RecordSink`](crate::RecordSink), besides an incomplete batch per worker.
-    pub const QUEUED_RECORDS_MAX: usize = crate::egress::records::QUEUED_RECORDS_MAX;
+    pub const QUEUED_RECORDS_MAX: usize = 16_384;
 
     /// Returns the default parameters of a run in `layout`, with a random secret.
     #[must_use]

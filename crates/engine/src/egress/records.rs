@@ -33,9 +33,7 @@ use crate::stage::panics::caught;
 /// Records per batch.
 const BATCH: usize = 256;
 /// Maximum number of batches that wait for the sink.
-const QUEUED_MAX: usize = 64;
-/// Maximum number of records that wait for the sink.
-pub(crate) const QUEUED_RECORDS_MAX: usize = QUEUED_MAX * BATCH;
+const QUEUED_MAX: usize = EngineConfig::QUEUED_RECORDS_MAX / BATCH;
 /// The interval at which the record thread requests incomplete batches and flushes the sink.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
 
