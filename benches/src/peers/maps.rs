@@ -22,77 +22,48 @@ pub type Dash<const W: usize> = Keyed<DashMap<[u64; W], State, RandomState>>;
 #[derive(Debug)]
 pub struct Keyed<M>(M);
 
-impl<const W: usize> StateMap<W> for Hashbrown<W> {
-    fn with_capacity_for(flows: usize) -> Self {
-        Self(HashMap::with_capacity_and_hasher(flows, RandomState::default()))
-    }
+macro_rules! state_map {
+    ($name:ident, $map:ident, $first:expr $(, $mutable:tt)?) => {
+        impl<const W: usize> StateMap<W> for $name<W> {
+            fn with_capacity_for(flows: usize) -> Self {
+                Self($map::with_capacity_and_hasher(flows, RandomState::default()))
+            }
 
-    #[inline]
-    fn first_word(&self, key: &[u64; W]) -> Option<u64> {
-        self.0.get(key).map(|state| state[0])
-    }
+            #[inline]
+            fn first_word(&self, key: &[u64; W]) -> Option<u64> {
+                self.0.get(key).map(|state| state[0])
+            }
 
-    #[inline]
-    fn count_packet(&mut self, key: &[u64; W]) -> u64 {
-        let state = self.0.entry(*key).or_insert([0; 4]);
-        state[1] += 1;
-        state[0]
-    }
+            #[inline]
+            fn count_packet(&mut self, key: &[u64; W]) -> u64 {
+                let $($mutable)? state = self.0.entry(*key).or_insert([0; 4]);
+                state[1] += 1;
+                state[0]
+            }
 
-    fn sum(&self) -> u64 {
-        self.0.values().map(|state| state[0]).sum()
-    }
+            fn sum(&self) -> u64 {
+                self.0.iter().map($first).sum()
+            }
 
-    #[inline]
-    fn put(&mut self, key: [u64; W], state: State) -> bool {
-        self.0.insert(key, state).is_none()
-    }
+            #[inline]
+            fn put(&mut self, key: [u64; W], state: State) -> bool {
+                self.0.insert(key, state).is_none()
+            }
 
-    #[inline]
-    fn take(&mut self, key: &[u64; W]) -> bool {
-        self.0.remove(key).is_some()
-    }
+            #[inline]
+            fn take(&mut self, key: &[u64; W]) -> bool {
+                self.0.remove(key).is_some()
+            }
 
-    fn count(&self) -> usize {
-        self.0.len()
-    }
+            fn count(&self) -> usize {
+                self.0.len()
+            }
+        }
+    };
 }
 
-impl<const W: usize> StateMap<W> for Dash<W> {
-    fn with_capacity_for(flows: usize) -> Self {
-        Self(DashMap::with_capacity_and_hasher(flows, RandomState::default()))
-    }
-
-    #[inline]
-    fn first_word(&self, key: &[u64; W]) -> Option<u64> {
-        self.0.get(key).map(|state| state[0])
-    }
-
-    #[inline]
-    fn count_packet(&mut self, key: &[u64; W]) -> u64 {
-        let mut state = self.0.entry(*key).or_insert([0; 4]);
-        state[1] += 1;
-        state[0]
-    }
-
-    fn sum(&self) -> u64 {
-        self.0.iter().map(|state| state[0]).sum()
-    }
-
-    #[inline]
-    fn put(&mut self, key: [u64; W], state: State) -> bool {
-        self.0.insert(key, state).is_none()
-    }
-
-    #[inline]
-    fn take(&mut self, key: &[u64; W]) -> bool {
-        self.0.remove(key).is_some()
-    }
-
-    fn count(&self) -> usize {
-        self.0.len()
-    }
-}
+state_map!(Hashbrown, HashMap, |(_, state)| state[0]);
+state_map!(Dash, DashMap, |flow| flow[0], mut);
 
 /// hashbrown whose user prefetches what the keys of a batch read first.
 #[derive(Debug)]

@@ -19,7 +19,7 @@
 
 use flowloom_cpu::pages::{AllocError, HugePages, LineArray};
 
-use crate::table::FullReason;
+use crate::table::{FullReason, TableStats};
 
 /// Words of an element.
 const SIGNATURE: usize = 0;
@@ -142,19 +142,12 @@ impl ConflictLists {
         self.used -= 1;
     }
 
-    /// Returns the number of pool states in use.
-    pub(crate) fn used(&self) -> u32 {
-        self.used
-    }
-
-    /// Returns the number of pool states.
-    pub(crate) fn pool_size(&self) -> u32 {
-        self.pool
-    }
-
-    /// Returns the length that the longest list has ever had.
-    pub(crate) fn length_max(&self) -> u32 {
-        self.length_max
+    /// Adds the counters of the lists and the pool.
+    pub(crate) fn complete_stats(&self, stats: &mut TableStats) {
+        stats.displaced += self.used;
+        stats.stashed = self.used;
+        stats.list_length_max = self.length_max;
+        stats.pool_size = self.pool;
     }
 
     /// Returns the bytes of lists and pool elements.
@@ -188,7 +181,7 @@ mod tests {
         assert_eq!(add(&mut lists, 1, 13), Ok(2));
         lists.unlink(0);
         assert!(!lists.is_listed(69) && lists.is_listed(1));
-        assert_eq!((lists.used(), lists.length_max(), lists.pool_size()), (1, 3, 3));
+        assert_eq!((lists.used, lists.length_max, lists.pool), (1, 3, 3));
     }
 
     #[test]

@@ -278,41 +278,30 @@ pub trait Segment: PacketSource + Send {
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-impl<S: PacketSource + ?Sized> PacketSource for &mut S {
-    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
-        (**self).next_batch(batch)
-    }
+macro_rules! forward {
+    ($pointer:ty) => {
+        impl<S: PacketSource + ?Sized> PacketSource for $pointer {
+            fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+                (**self).next_batch(batch)
+            }
 
-    fn withheld(&mut self) -> DropCounts {
-        (**self).withheld()
-    }
+            fn withheld(&mut self) -> DropCounts {
+                (**self).withheld()
+            }
 
-    fn split(&mut self, bytes: u64) -> Option<Box<dyn Segment>> {
-        (**self).split(bytes)
-    }
+            fn split(&mut self, bytes: u64) -> Option<Box<dyn Segment>> {
+                (**self).split(bytes)
+            }
 
-    fn rejoin(&mut self, segment: Box<dyn Segment>) -> bool {
-        (**self).rejoin(segment)
-    }
+            fn rejoin(&mut self, segment: Box<dyn Segment>) -> bool {
+                (**self).rejoin(segment)
+            }
+        }
+    };
 }
 
-impl<S: PacketSource + ?Sized> PacketSource for Box<S> {
-    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
-        (**self).next_batch(batch)
-    }
-
-    fn withheld(&mut self) -> DropCounts {
-        (**self).withheld()
-    }
-
-    fn split(&mut self, bytes: u64) -> Option<Box<dyn Segment>> {
-        (**self).split(bytes)
-    }
-
-    fn rejoin(&mut self, segment: Box<dyn Segment>) -> bool {
-        (**self).rejoin(segment)
-    }
-}
+forward!(&mut S);
+forward!(Box<S>);
 
 #[cfg(test)]
 mod tests {

@@ -25,6 +25,7 @@ use crate::fully_associative::clock::Clock;
 use crate::fully_associative::fifo::FullFifo;
 use crate::fully_associative::lirs::Lirs;
 use crate::fully_associative::lru::FullLru;
+use crate::fully_associative::one_queue::OneQueue;
 use crate::fully_associative::s3_fifo::S3Fifo;
 use crate::fully_associative::sieve::Sieve;
 use crate::fully_associative::two_q::TwoQ;
@@ -167,9 +168,9 @@ impl CacheSpec {
             Policy::Zcache => self.banked(Zcache),
             Policy::FlowLru => self.banked(FlowLru),
             Policy::FlowLruCoarse => self.banked(FlowLruCoarse::new(lines)),
-            Policy::FullLru => Ok(self.full(FullLru::new(lines))),
-            Policy::FullFifo => Ok(self.full(FullFifo::new(lines))),
-            Policy::Clock => Ok(self.full(Clock::new(lines))),
+            Policy::FullLru => Ok(self.full(OneQueue::<FullLru>::new(lines))),
+            Policy::FullFifo => Ok(self.full(OneQueue::<FullFifo>::new(lines))),
+            Policy::Clock => Ok(self.full(OneQueue::<Clock>::new(lines))),
             Policy::Sieve => Ok(self.full(Sieve::new(lines))),
             Policy::S3Fifo => Ok(self.full(S3Fifo::new(lines))),
             Policy::Arc => Ok(self.full(Arc::new(lines))),

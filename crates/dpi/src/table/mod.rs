@@ -135,10 +135,23 @@ impl Table {
             return state;
         }
         if let Some(leap) = &self.leap {
-            return self.scan_leaping(leap, state, bytes, best);
+            // The next place where a literal of the patterns begins.
+            return self.scan_skipping(state, bytes, best, |at| {
+                match leap.finder.find(bytes, regex_automata::Span { start: at, end: bytes.len() }) {
+                    Some(found) => found.start,
+                    // No match begins before the last bytes, in which a truncated literal may
+                    // begin.
+                    None => at.max((bytes.len() + 1).saturating_sub(leap.literal_bytes_max)),
+                }
+            });
         }
         if let Some(leaves) = &self.leaves {
-            return self.scan_skipping(leaves, state, bytes, best);
+            // The next byte that leaves the start state. Each step through states waits for the
+            // previous one; this search has no such dependency.
+            return self.scan_skipping(state, bytes, best, |at| {
+                let mut rest = bytes[at..].iter();
+                rest.position(|&byte| leaves[usize::from(byte)]).map_or(bytes.len(), |stays| at + stays)
+            });
         }
         for &byte in bytes {
             state = self.step(state, byte);
@@ -184,47 +197,20 @@ impl Table {
         self.next[usize::from(state) << self.shift | usize::from(class)]
     }
 
-    /// Like [`scan`](Self::scan), but skips bytes that do not leave the start state. Each step
-    /// through states waits for the previous one; the search for the next byte that leaves has no
-    /// such dependency.
-    fn scan_skipping(&self, leaves: &[bool; 256], state: u16, bytes: &[u8], best: &mut u16) -> u16 {
+    /// Like [`scan`](Self::scan), but goes on from the start state where `skip` says.
+    #[inline(always)]
+    fn scan_skipping(
+        &self,
+        state: u16,
+        bytes: &[u8],
+        best: &mut u16,
+        skip: impl Fn(usize) -> usize,
+    ) -> u16 {
         let mut state = state;
         let mut at = 0;
         while at < bytes.len() {
             if state == START {
-                match bytes[at..].iter().position(|&byte| leaves[usize::from(byte)]) {
-                    Some(stays) => at += stays,
-                    None => break,
-                }
-            }
-            state = self.step(state, bytes[at]);
-            at += 1;
-            if state <= self.special && state != START {
-                if state == DEAD {
-                    return DEAD;
-                }
-                *best = (*best).min(self.label[usize::from(state)]);
-                if state <= self.settled {
-                    return self.stop(state);
-                }
-            }
-        }
-        state
-    }
-
-    /// Like [`scan`](Self::scan), but skips from the start state to the next place where a literal
-    /// of the patterns begins.
-    fn scan_leaping(&self, leap: &Leap, state: u16, bytes: &[u8], best: &mut u16) -> u16 {
-        let mut state = state;
-        let mut at = 0;
-        while at < bytes.len() {
-            if state == START {
-                match leap.finder.find(bytes, regex_automata::Span { start: at, end: bytes.len() }) {
-                    Some(found) => at = found.start,
-                    // No match begins before the last bytes, in which a truncated literal may
-                    // begin.
-                    None => at = at.max((bytes.len() + 1).saturating_sub(leap.literal_bytes_max)),
-                }
+                at = skip(at);
                 if at == bytes.len() {
                     break;
                 }

@@ -15,16 +15,15 @@ use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
 
-use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
+use flowloom_cpu::pages::{HugePages, PageReport};
 use flowloom_flow_key::TableHash;
 
-use super::layout::{Bucket, SLOTS_PER_BUCKET, place_of, state_of};
+use super::layout::{SLOTS_PER_BUCKET, state_of};
 use super::major_location::{Folded, MajorLocation};
 use super::signature::{Keyed, Signature, non_zero};
-use super::table::DHashConfig;
-use crate::conflict::ConflictLists;
+use super::table::{DHash, DHashConfig};
 use crate::error::BuildError;
-use crate::indexed::{Indexed, visit_all};
+use crate::indexed::Indexed;
 use crate::probe::{Counts, NoProbe, Probe};
 use crate::state::States;
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
@@ -75,10 +74,7 @@ impl ListSearch for Skipped {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ReferenceDHash<K, V, S = Keyed, M = Folded, L = Searched> {
-    buckets: LineArray<Bucket>,
-    bucket_count: u32,
-    lists: ConflictLists,
-    states: States<K, V>,
+    table: DHash<K, V>,
     signature: S,
     major: M,
     counts: Option<Cell<Counts>>,
@@ -105,18 +101,9 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Reference
     ///
     /// As [`try_new`](Self::try_new).
     pub fn with(config: &DHashConfig, signature: S, major: M) -> Result<Self, BuildError> {
-        let places = config.check::<K, V>()?;
-        let bucket_count = config.bucket_count();
-        Ok(Self {
-            buckets: LineArray::try_new(bucket_count as usize, HugePages::No)?,
-            bucket_count,
-            lists: ConflictLists::try_new(bucket_count, config.pool_size(), config.list_cap)?,
-            states: States::try_new(places, config.flows, config.timeouts, HugePages::No)?,
-            signature,
-            major,
-            counts: None,
-            lists_searched: PhantomData,
-        })
+        let config = DHashConfig { isa: None, huge_pages: HugePages::No, ..config.clone() };
+        let table = DHash::try_new(&config)?;
+        Ok(Self { table, signature, major, counts: None, lists_searched: PhantomData })
     }
 
     /// Returns the table, which from now on counts the steps of all searches in
@@ -139,8 +126,8 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Reference
 
     /// Searches bucket and list for one form of the signature.
     fn search(&self, key: &K, hash: TableHash, signature: u32, probe: &mut impl Probe) -> Option<FlowId> {
-        let bucket = hash.bucket(self.bucket_count);
-        let slots = &self.buckets[bucket as usize].0;
+        let bucket = hash.bucket(self.table.bucket_count);
+        let slots = &self.table.buckets[bucket as usize].0;
         let start = self.major.slot(signature);
         probe.line();
         for distance in 0..SLOTS_PER_BUCKET {
@@ -148,7 +135,7 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Reference
             probe.comparison();
             if slots[slot as usize] == signature {
                 probe.line();
-                if let Some(id) = self.states.verify(state_of(bucket, slot), key) {
+                if let Some(id) = self.table.states.verify(state_of(bucket, slot), key) {
                     if distance == 0 {
                         probe.first_hit();
                     }
@@ -160,13 +147,13 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Reference
         if !L::VISITS {
             return None;
         }
-        for (number, stored) in self.lists.list(bucket) {
+        for (number, stored) in self.table.lists.list(bucket) {
             probe.line();
             probe.list_step();
             probe.comparison();
             if stored == signature {
                 probe.line();
-                let id = self.states.verify(self.pool_start() + number, key);
+                let id = self.table.states.verify(self.table.pool_start() + number, key);
                 if id.is_some() {
                     return id;
                 }
@@ -174,11 +161,6 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Reference
             }
         }
         None
-    }
-
-    /// Returns the first state of the pool.
-    fn pool_start(&self) -> u32 {
-        self.bucket_count * SLOTS_PER_BUCKET
     }
 }
 
@@ -189,11 +171,11 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Indexed
     type Value = V;
 
     fn states(&self) -> &States<K, V> {
-        &self.states
+        self.table.states()
     }
 
     fn states_mut(&mut self) -> &mut States<K, V> {
-        &mut self.states
+        self.table.states_mut()
     }
 
     fn prefetch_index(&self, _hash: TableHash) {}
@@ -207,87 +189,52 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Indexed
     }
 
     fn vacancy(&self, key: &K, hash: TableHash) -> Result<u32, FullReason> {
-        let bucket = hash.bucket(self.bucket_count);
+        let bucket = hash.bucket(self.table.bucket_count);
         let start = self.major.slot(non_zero(self.signature.raw(key, hash)));
-        let slots = &self.buckets[bucket as usize].0;
+        let slots = &self.table.buckets[bucket as usize].0;
         (0..SLOTS_PER_BUCKET)
             .map(|distance| (start + distance) % SLOTS_PER_BUCKET)
             .find(|&slot| slots[slot as usize] == 0)
             .map(|slot| state_of(bucket, slot))
-            .map_or_else(|| self.lists.vacancy(bucket).map(|number| self.pool_start() + number), Ok)
+            .map_or_else(
+                || self.table.lists.vacancy(bucket).map(|number| self.table.pool_start() + number),
+                Ok,
+            )
     }
 
     fn link(&mut self, slot: u32, key: &K, hash: TableHash) {
-        let signature = non_zero(self.signature.raw(key, hash));
-        match slot.checked_sub(self.pool_start()) {
-            None => {
-                let (bucket, slot) = place_of(slot);
-                self.buckets[bucket as usize].0[slot as usize] = signature;
-            }
-            Some(number) => {
-                self.lists.link(number, hash.bucket(self.bucket_count), signature);
-            }
-        }
+        self.table.link_signature(slot, hash, non_zero(self.signature.raw(key, hash)));
     }
 
     fn unlink(&mut self, slot: u32) {
-        match slot.checked_sub(self.pool_start()) {
-            None => {
-                let (bucket, slot) = place_of(slot);
-                self.buckets[bucket as usize].0[slot as usize] = 0;
-            }
-            Some(number) => self.lists.unlink(number),
-        }
+        self.table.unlink(slot);
     }
 
     fn visit_rivals(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
-        let start = state_of(hash.bucket(self.bucket_count), 0);
-        for slot in start..start + SLOTS_PER_BUCKET {
-            if !visit(slot) {
-                return;
-            }
-        }
+        self.table.visit_rivals(hash, visit);
     }
 
     fn visit_further(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
-        let bucket = hash.bucket(self.bucket_count);
-        for (number, _) in self.lists.list(bucket) {
-            if !visit(self.pool_start() + number) {
-                return;
-            }
-        }
-        let has_place = self.buckets[bucket as usize].0.contains(&0) || self.lists.vacancy(bucket).is_ok();
-        if has_place {
-            let pool_start = self.pool_start();
-            visit_all(state_of(bucket + 1, 0) % pool_start, pool_start, visit);
-        }
+        self.table.visit_further(hash, visit);
     }
 
     fn complete_stats(&self, stats: &mut TableStats) {
-        stats.displaced = self.lists.used();
-        stats.stashed = stats.displaced;
-        stats.list_length_max = self.lists.length_max();
-        stats.pool_size = self.lists.pool_size();
+        self.table.complete_stats(stats);
         stats.searches = self.counts.as_ref().map(Cell::get);
     }
 
     fn complete_memory(&self, memory: &mut MemoryReport) {
-        memory.index_bytes = self.buckets.pages().bytes;
-        memory.list_bytes = self.lists.bytes();
-        memory.pages = memory.pages.and(self.buckets.pages());
+        self.table.complete_memory(memory);
     }
 
     fn index_pages_obtained(&self) -> PageReport {
-        self.buckets.pages_obtained()
+        self.table.index_pages_obtained()
     }
 }
 
 impl<K, V, S, M, L> fmt::Debug for ReferenceDHash<K, V, S, M, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReferenceDHash")
-            .field("buckets", &self.bucket_count)
-            .field("states", &self.states)
-            .finish_non_exhaustive()
+        f.debug_tuple("ReferenceDHash").field(&self.table).finish()
     }
 }
 
@@ -429,7 +376,7 @@ mod tests {
     fn victim_from_another_bucket_frees_a_state_for_a_bucket_with_a_free_slot() {
         let config = DHashConfig { buckets: Some(2), pool: Some(2), ..DHashConfig::for_flows(34) };
         check_victims(ReferenceDHash::<u64, ()>::try_new(&config).unwrap());
-        check_victims(crate::DHash::<u64, ()>::try_new(&config).unwrap());
+        check_victims(DHash::<u64, ()>::try_new(&config).unwrap());
     }
 
     #[test]

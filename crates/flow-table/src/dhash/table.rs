@@ -111,17 +111,17 @@ impl DHashConfig {
     }
 
     /// Returns the number of states, if the numbers are consistent and within the limit.
-    pub(super) fn check<K: Copy, V>(&self) -> Result<u32, BuildError> {
+    fn check<K: Copy, V>(&self) -> Result<u32, BuildError> {
         check_size(self.flows, self.places(), self.bytes_needed::<K, V>(), self.memory_limit_bytes)
     }
 }
 
 /// The table of [DHASH §III], which compares sixteen slots at a time. See the [module](self).
 pub struct DHash<K, V> {
-    buckets: LineArray<Bucket>,
-    bucket_count: u32,
-    lists: ConflictLists,
-    states: States<K, V>,
+    pub(super) buckets: LineArray<Bucket>,
+    pub(super) bucket_count: u32,
+    pub(super) lists: ConflictLists,
+    pub(super) states: States<K, V>,
     backend: Backend,
 }
 
@@ -172,9 +172,20 @@ impl<K: TableKey, V> DHash<K, V> {
         non_zero(hash.signature())
     }
 
+    #[inline(always)]
+    pub(super) fn link_signature(&mut self, slot: u32, hash: TableHash, signature: u32) {
+        match slot.checked_sub(self.pool_start()) {
+            None => {
+                let (bucket, slot) = place_of(slot);
+                self.buckets[bucket as usize].0[slot as usize] = signature;
+            }
+            Some(number) => self.lists.link(number, self.bucket_of(hash), signature),
+        }
+    }
+
     /// Returns the first state of the pool.
     #[inline(always)]
-    fn pool_start(&self) -> u32 {
+    pub(super) fn pool_start(&self) -> u32 {
         self.bucket_count * SLOTS_PER_BUCKET
     }
 
@@ -374,14 +385,7 @@ impl<K: TableKey, V> Indexed for DHash<K, V> {
 
     #[inline]
     fn link(&mut self, slot: u32, _key: &K, hash: TableHash) {
-        let signature = Self::signature_of(hash);
-        match slot.checked_sub(self.pool_start()) {
-            None => {
-                let (bucket, slot) = place_of(slot);
-                self.buckets[bucket as usize].0[slot as usize] = signature;
-            }
-            Some(number) => self.lists.link(number, self.bucket_of(hash), signature),
-        }
+        self.link_signature(slot, hash, Self::signature_of(hash));
     }
 
     #[inline]
@@ -432,10 +436,7 @@ impl<K: TableKey, V> Indexed for DHash<K, V> {
     }
 
     fn complete_stats(&self, stats: &mut TableStats) {
-        stats.displaced = self.lists.used();
-        stats.stashed = stats.displaced;
-        stats.list_length_max = self.lists.length_max();
-        stats.pool_size = self.lists.pool_size();
+        self.lists.complete_stats(stats);
     }
 
     fn complete_memory(&self, memory: &mut MemoryReport) {

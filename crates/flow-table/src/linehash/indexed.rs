@@ -199,10 +199,8 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     }
 
     fn complete_stats(&self, stats: &mut TableStats) {
-        stats.stashed = self.stash.used();
-        stats.displaced = self.away + stats.stashed;
-        stats.list_length_max = self.stash.length_max();
-        stats.pool_size = self.stash.pool_size();
+        stats.displaced = self.away;
+        self.stash.complete_stats(stats);
     }
 
     fn complete_memory(&self, memory: &mut MemoryReport) {

@@ -184,21 +184,6 @@ pub struct Drain<'a, K: TableKey, V> {
     cursor: Cursor,
 }
 
-impl<K: TableKey, V> Iterator for Drain<'_, K, V> {
-    type Item = (K, V);
-
-    fn next(&mut self) -> Option<(K, V)> {
-        let (id, next) = self.table.next_live(self.cursor)?;
-        self.cursor = next;
-        self.table.remove(id)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.table.len() as usize;
-        (left, Some(left))
-    }
-}
-
 impl<K: TableKey, V> Drop for Drain<'_, K, V> {
     fn drop(&mut self) {
         self.table.clear();
@@ -209,21 +194,6 @@ impl<K: TableKey, V> Drop for Drain<'_, K, V> {
 pub struct IntoIter<K, V> {
     table: Table<K, V>,
     cursor: Cursor,
-}
-
-impl<K: TableKey, V> Iterator for IntoIter<K, V> {
-    type Item = (K, V);
-
-    fn next(&mut self) -> Option<(K, V)> {
-        let (id, next) = self.table.next_live(self.cursor)?;
-        self.cursor = next;
-        self.table.remove(id)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.table.len() as usize;
-        (left, Some(left))
-    }
 }
 
 /// An iterator over all keys of a consumed map.
@@ -306,6 +276,27 @@ part!(Values<'a>, &'a V, next, |(_, value)| value);
 part!(ValuesMut<'a>, &'a mut V, next, |(_, value)| value);
 part!(IntoKeys, K, next, |(key, _)| key);
 part!(IntoValues, V, next, |(_, value)| value);
+
+macro_rules! removing {
+    ($($name:ident $(<$life:lifetime>)?)*) => {$(
+        impl<K: TableKey, V> Iterator for $name<$($life,)? K, V> {
+            type Item = (K, V);
+
+            fn next(&mut self) -> Option<(K, V)> {
+                let (id, next) = self.table.next_live(self.cursor)?;
+                self.cursor = next;
+                self.table.remove(id)
+            }
+
+            fn size_hint(&self) -> (usize, Option<usize>) {
+                let left = self.table.len() as usize;
+                (left, Some(left))
+            }
+        }
+    )*};
+}
+
+removing!(Drain<'_> IntoIter);
 
 macro_rules! exact {
     ($($name:ident $(<$life:lifetime>)?)*) => {$(

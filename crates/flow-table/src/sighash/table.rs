@@ -333,10 +333,7 @@ impl<K: TableKey, V> Indexed for SigHash<K, V> {
     }
 
     fn complete_stats(&self, stats: &mut TableStats) {
-        stats.displaced = self.exceptions.used();
-        stats.stashed = stats.displaced;
-        stats.list_length_max = self.exceptions.length_max();
-        stats.pool_size = self.exceptions.pool_size();
+        self.exceptions.complete_stats(stats);
     }
 
     fn complete_memory(&self, memory: &mut MemoryReport) {

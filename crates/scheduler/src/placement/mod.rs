@@ -365,41 +365,30 @@ pub trait Placement: Send {
     fn name(&self) -> &'static str;
 }
 
-impl<P: Placement + ?Sized> Placement for &mut P {
-    fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
-        (**self).place(items, load, decisions);
-    }
+macro_rules! forward {
+    ($pointer:ty) => {
+        impl<P: Placement + ?Sized> Placement for $pointer {
+            fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
+                (**self).place(items, load, decisions);
+            }
 
-    fn workers(&self) -> Option<usize> {
-        (**self).workers()
-    }
+            fn workers(&self) -> Option<usize> {
+                (**self).workers()
+            }
 
-    fn order(&self) -> OrderGuarantee {
-        (**self).order()
-    }
+            fn order(&self) -> OrderGuarantee {
+                (**self).order()
+            }
 
-    fn name(&self) -> &'static str {
-        (**self).name()
-    }
+            fn name(&self) -> &'static str {
+                (**self).name()
+            }
+        }
+    };
 }
 
-impl<P: Placement + ?Sized> Placement for Box<P> {
-    fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
-        (**self).place(items, load, decisions);
-    }
-
-    fn workers(&self) -> Option<usize> {
-        (**self).workers()
-    }
-
-    fn order(&self) -> OrderGuarantee {
-        (**self).order()
-    }
-
-    fn name(&self) -> &'static str {
-        (**self).name()
-    }
-}
+forward!(&mut P);
+forward!(Box<P>);
 
 #[cfg(test)]
 mod tests {

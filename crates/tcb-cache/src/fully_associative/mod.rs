@@ -11,6 +11,7 @@ pub(crate) mod fifo;
 pub(crate) mod key_map;
 pub(crate) mod lirs;
 pub(crate) mod lru;
+pub(crate) mod one_queue;
 pub(crate) mod queues;
 pub(crate) mod s3_fifo;
 pub(crate) mod sieve;
