@@ -140,7 +140,9 @@ pub trait RecordState: FlowState {
 /// Columns of the key; the first five are default columns.
 const KEY: [Column; 12] = {
     let all = AccountingRecord::COLUMNS;
-    let [.., icmp_identifier, low, low_port, high, high_port, zone, pass] = *all else { unreachable!() };
+    let [.., icmp_identifier, _open_fin, low, low_port, high, high_port, zone, pass] = *all else {
+        unreachable!()
+    };
     let (low, high) = (low.renamed("low_address"), high.renamed("high_address"));
     [all[0], all[1], all[2], all[3], all[4], low, low_port, high, high_port, zone, pass, icmp_identifier]
 };

@@ -146,6 +146,8 @@ connection, or a flow without connections, or an interval of either. It begins w
 * Reverse elements of IPFIX have the enterprise number 29305 (RFC 5103). Missing values are empty in CSV, `null` in JSON and 0
   in IPFIX. Parquet and Arrow have no times after April 2262; there they are missing. NetFlow v9 has no start that lies more than
   seven weeks before the end; such a record starts seven weeks before its end.
+* `--columns` and `--where` also take `total_packets`, `total_bytes` (both directions together), `duration` (from `start` to `end`), and
+  for either end `address` and `port`, which as columns are both ends.
 * `--times iso` writes the times of CSV and JSON lines as dates in UTC (RFC 3339), with nanoseconds.
 
 ## When records are written

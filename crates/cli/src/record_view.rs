@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use flowloom::apps::EndedFlow;
 use flowloom::apps::accounting::fields::{DIALECTS, dialect};
 use flowloom::flow_key::FlowKey;
-use flowloom::record::{Column, Group, GroupSet, Kind, Row, Schema, SchemaColumn, Value};
+use flowloom::record::{Column, Derived, Group, GroupSet, Kind, Row, Schema, SchemaColumn, Value};
 use flowloom::traffic::sample::Sampling;
 use flowloom_export::RecordFilter;
 
@@ -205,7 +205,11 @@ impl RecordPlan {
 
     /// Returns the view of the records.
     pub(crate) fn view(&self) -> RecordView {
+        let columns = self.schema.columns().len();
+        let is_derived = self.columns.iter().any(|found| found.index >= columns);
         RecordView {
+            columns,
+            derived: if is_derived { Derived::all(&self.schema) } else { Vec::new() },
             filter: self.filter.clone(),
             groups: self.groups(),
             row: Row::new(FlowKey::from_words([0; 6])),
@@ -229,6 +233,9 @@ pub(crate) struct RecordView {
     groups: GroupSet,
     /// The values of the current record.
     row: Row,
+    /// The number of columns that records have, and what is derived from them.
+    columns: usize,
+    derived: Vec<Derived>,
     dates: Vec<usize>,
     counts: FilterCounts,
 }
@@ -244,6 +251,13 @@ impl RecordView {
             return None;
         }
         self.counts.matched += 1;
+        if !self.derived.is_empty() {
+            self.row.values.resize(self.columns, Value::None);
+        }
+        for derived in &self.derived {
+            let value = derived.value(&self.row);
+            self.row.values.push(value);
+        }
         for &index in &self.dates {
             if let Some(value) = self.row.values.get_mut(index)
                 && let Value::Number(time_ns) = *value
@@ -266,6 +280,8 @@ impl RecordView {
             filter: self.filter.clone(),
             groups: self.groups,
             row: Row::new(FlowKey::from_words([0; 6])),
+            columns: self.columns,
+            derived: self.derived.clone(),
             dates: self.dates.clone(),
             counts: FilterCounts::default(),
         }

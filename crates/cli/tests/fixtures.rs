@@ -15,6 +15,9 @@ type Fixture = (&'static str, fn() -> Vec<u8>);
 
 /// Every file that a transcript may name.
 pub(crate) const ALL: &[Fixture] = &[
+    ("names.pcap", || {
+        std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/small/names.pcap")).unwrap()
+    }),
     ("udp-0.pcap", || pcap(0)),
     ("udp-3.pcap", || pcap(3)),
     ("udp-5.pcap", || pcap(5)),

@@ -34,6 +34,7 @@
 
 mod column;
 mod community_id;
+mod derived;
 pub mod element;
 mod group;
 mod protocol;
@@ -42,6 +43,7 @@ mod value;
 
 pub use column::{Column, Kind, Word};
 pub use community_id::CommunityId;
+pub use derived::Derived;
 pub use element::{Element, ElementType};
 pub use flowloom_flow_key as flow_key;
 pub use flowloom_flow_key::protocol::name as protocol_name;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use flowloom_flow_key::FlowKey;
 
-use crate::{Column, GroupSet, Kind, Value, Word};
+use crate::{Column, Derived, GroupSet, Kind, Value, Word};
 
 /// The columns that records have, in the order of the values of a [`Row`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Schema {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SchemaColumn {
-    /// The position.
+    /// The position. [Derived](Derived) values stand behind those of the columns.
     pub index: usize,
     /// The column.
     pub column: Column,
@@ -49,10 +49,38 @@ impl Schema {
         self.columns.iter().enumerate().map(|(index, &column)| SchemaColumn { index, column })
     }
 
-    /// Returns the column with a name.
+    /// Returns the column of a record with a name.
+    pub(crate) fn stored(&self, name: &str) -> Option<SchemaColumn> {
+        self.iter().find(|found| found.column.name == name)
+    }
+
+    /// Returns the column with a name, which may be [derived](Derived).
     #[must_use]
     pub fn named(&self, name: &str) -> Option<SchemaColumn> {
-        self.iter().find(|found| found.column.name == name)
+        let derived = || (self.columns.len()..).zip(Derived::all(self));
+        let derived =
+            || derived().map(|(index, derived)| SchemaColumn { index, column: *derived.column() });
+        self.stored(name).or_else(|| derived().find(|found| found.column.name == name))
+    }
+
+    /// Returns the columns of the source and of the destination that a name of either end stands
+    /// for: `address` or `port`.
+    #[must_use]
+    pub fn ends(&self, name: &str) -> Option<[SchemaColumn; 2]> {
+        let (source, destination) = match name {
+            "address" => ("source", "destination"),
+            "port" => ("source_port", "destination_port"),
+            _ => return None,
+        };
+        Some([self.stored(source)?, self.stored(destination)?])
+    }
+
+    /// Returns the names of all columns, also of derived ones and of either end.
+    #[must_use]
+    pub fn names(&self) -> Vec<&'static str> {
+        let columns = self.columns.iter().map(|column| column.name);
+        let ends = ["address", "port"].into_iter().filter(|name| self.ends(name).is_some());
+        columns.chain(ends).chain(Derived::all(self).iter().map(|derived| derived.column().name)).collect()
     }
 
     /// Returns the column that an IPFIX element holds, in the direction from the source.
@@ -69,19 +97,22 @@ impl Schema {
         self.iter().filter(|found| groups.contains(found.column.group)).collect()
     }
 
-    /// Returns the columns with these names, in the order of the names.
+    /// Returns the columns with these names, in the order of the names. A name of either end stands
+    /// for [both](Self::ends).
     ///
     /// # Errors
     ///
     /// The unknown name, with the valid ones.
     pub fn select<S: AsRef<str>>(&self, names: &[S]) -> Result<Vec<SchemaColumn>, UnknownColumn> {
-        let named = |name: &S| {
-            self.named(name.as_ref()).ok_or_else(|| UnknownColumn {
-                name: name.as_ref().to_owned(),
-                valid: self.columns.iter().map(|column| column.name).collect(),
-            })
-        };
-        names.iter().map(named).collect()
+        let mut found = Vec::new();
+        for name in names.iter().map(S::as_ref) {
+            match (self.ends(name), self.named(name)) {
+                (Some(ends), _) => found.extend(ends),
+                (_, Some(column)) => found.push(column),
+                _ => return Err(UnknownColumn { name: name.to_owned(), valid: self.names() }),
+            }
+        }
+        Ok(found)
     }
 }
 
@@ -195,15 +226,16 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("id", "community_id"),
     ("flow_id", "community_id"),
     ("vlan_id", "vlan"),
-];
-
-/// Names of one end or direction, and of the sums over both, which only expressions know.
-const BOTH: [(&[&str], &[&str]); 5] = [
-    (&["duration", "elapsed", "length"], &["duration", "start", "end"]),
-    (&["address", "ip", "host", "addr", "ip.addr", "ipv6.addr"], &["address", "source", "destination"]),
-    (&["port", "tcp.port", "udp.port"], &["port", "source_port", "destination_port"]),
-    (&["total_bytes", "total"], &["total_bytes", "bytes", "reverse_bytes"]),
-    (&["total_packets"], &["total_packets", "packets", "reverse_packets"]),
+    ("elapsed", "duration"),
+    ("length", "duration"),
+    ("ip", "address"),
+    ("host", "address"),
+    ("addr", "address"),
+    ("ip.addr", "address"),
+    ("ipv6.addr", "address"),
+    ("tcp.port", "port"),
+    ("udp.port", "port"),
+    ("total", "total_bytes"),
 ];
 
 /// Returns the valid columns that an unknown name stands for elsewhere.
@@ -213,10 +245,6 @@ fn elsewhere<'a>(name: &str, valid: &[&'a str]) -> Vec<&'a str> {
     let column = |ours: &str| valid.iter().copied().find(|name| *name == ours);
     if let Some(exact) = column(&joined) {
         return vec![exact];
-    }
-    if let Some((_, ours)) = BOTH.iter().find(|(names, _)| names.contains(&name)) {
-        let known: Vec<&str> = ours.iter().filter_map(|ours| column(ours)).collect();
-        return if known.first() == Some(&ours[0]) { known[..1].to_vec() } else { known };
     }
     let is_it = |other: &str| other == name || other.replace('.', "_") == joined;
     let named = ELSEWHERE.iter().filter(|(other, _)| is_it(other));
@@ -334,6 +362,7 @@ mod tests {
         let schema = Schema::new(COLUMNS);
         let indexes = |found: Vec<SchemaColumn>| found.iter().map(|found| found.index).collect::<Vec<_>>();
         assert_eq!(schema.select(&["tls_sni", "source"]).map(indexes), Ok(vec![3, 0]));
+        assert_eq!(schema.select(&["total_packets", "packets"]).map(indexes), Ok(vec![4, 1]));
         assert_eq!(indexes(schema.of_groups(GroupSet::SHOWN)), [0, 1, 2]);
         assert_eq!(indexes(schema.of_groups(GroupSet::FIELDS)), [3]);
         assert_eq!(schema.with_element(2).map(|found| found.index), Some(1));
@@ -345,7 +374,8 @@ mod tests {
         let error = Schema::new(COLUMNS).select(&["source", "tls_snl"]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "unknown column 'tls_snl': did you mean tls_sni?\n  use tls_sni, source, packets, reverse_packets"
+            "unknown column 'tls_snl': did you mean tls_sni?\n  use tls_sni, source, packets, reverse_packets, \
+             total_packets"
         );
         let error = Schema::new(COLUMNS).select(&["ip.src"]).unwrap_err().to_string();
         assert!(error.starts_with("unknown column 'ip.src': did you mean source?"), "{error}");
@@ -354,16 +384,12 @@ mod tests {
             ("server name", "tls_sni"),
             ("domain", "tls_sni"),
             ("Reverse-Packets", "reverse_packets"),
-            ("ip", "source or destination"),
-            ("port", "source_port or destination_port"),
+            ("ip", "address"),
             ("octets", "bytes"),
         ] {
-            let columns = ["source", "destination", "source_port", "destination_port", "tls_sni", "bytes"];
-            let columns = columns.into_iter().chain(["reverse_bytes", "reverse_packets"]);
-            let advice = advice(name, &columns.collect::<Vec<_>>());
+            let advice = advice(name, &["address", "tls_sni", "bytes", "reverse_bytes", "reverse_packets"]);
             assert!(advice.starts_with(&format!(": did you mean {meant}?")), "{name}{advice}");
         }
-        assert!(advice("port", &["source_port", "port"]).starts_with(": did you mean port?"));
         let error = Schema::new(COLUMNS).select(&["weather"]).unwrap_err().to_string();
         assert!(error.starts_with("unknown column 'weather'\n  use "), "{error}");
         assert_eq!(nearest_first("", &["abc", "b"]), "b, abc");

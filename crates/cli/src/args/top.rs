@@ -55,12 +55,14 @@ pub(crate) struct Top {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GroupBy {
     /// Address: each record counts for both of its ends
+    #[value(alias = "address")]
     Host,
     /// Address of the source, with the numbers of its destinations and of their ports: who scans?
     Source,
     /// The two addresses of a record
     Pair,
     /// Protocol and port of the destination
+    #[value(alias = "destination_port")]
     Port,
     /// IP protocol
     Protocol,
@@ -69,6 +71,7 @@ pub(crate) enum GroupBy {
     /// IP version, protocol within it, destination port within that
     Hierarchy,
     /// Application protocol, by patterns over the first bytes of each direction
+    #[value(alias = "l7_protocol")]
     L7,
 }
 
@@ -76,6 +79,7 @@ pub(crate) enum GroupBy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SortBy {
     /// Bytes on the wire, of both directions
+    #[value(alias = "total_bytes")]
     Bytes,
     /// With --by host or --by source: bytes on the wire that it sent
     #[value(name = "sent", alias = "bytes_sent")]
@@ -84,6 +88,7 @@ pub(crate) enum SortBy {
     #[value(name = "ip_bytes")]
     IpBytes,
     /// Packets of both directions
+    #[value(alias = "total_packets")]
     Packets,
     /// Number of records
     #[value(alias = "records")]

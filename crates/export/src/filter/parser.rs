@@ -1,9 +1,9 @@
 //! Parses tokens to an expression.
 
-use flowloom_record::{GroupSet, Kind, Schema, advice};
+use flowloom_record::{GroupSet, Kind, Schema, SchemaColumn, advice};
 
 use super::lexer::{Comparison, Token, TokenKind};
-use super::subject::{DERIVED, Subject};
+use super::subject::Subject;
 use super::{DEPTH_MAX, Node, RecordFilterError, Test, value};
 
 pub(super) struct Parser<'a> {
@@ -91,11 +91,13 @@ impl<'a> Parser<'a> {
         let Some(Token { kind: TokenKind::Word(name), .. }) = self.tokens.next() else {
             return Err(RecordFilterError::new(at, expected));
         };
-        let (subject, kind, columns) = Subject::named(&name, self.schema)
-            .ok_or_else(|| RecordFilterError::new(at, unknown(&name, self.schema)))?;
-        for found in columns {
-            self.groups.insert(found.column.group);
-        }
+        let (subject, SchemaColumn { column, .. }) =
+            Subject::named(&name, self.schema).ok_or_else(|| {
+                let advice = advice(&name, &self.schema.names());
+                RecordFilterError::new(at, format!("unknown name '{name}'{advice}"))
+            })?;
+        let kind = column.kind;
+        self.groups.insert(column.group);
         let values = Values::for_kind(kind);
         let place = self.at();
         let Some(Token { kind: TokenKind::Compare(comparison), .. }) = self.tokens.next() else {
@@ -229,13 +231,6 @@ fn word(kind: Kind, name: &str, text: &str) -> Result<String, String> {
         }
         _ => Ok(text.to_owned()),
     }
-}
-
-fn unknown(name: &str, schema: &Schema) -> String {
-    let columns = schema.columns().iter().map(|column| column.name);
-    let derived = DERIVED.into_iter().filter(|derived| Subject::named(derived, schema).is_some());
-    let names: Vec<&str> = columns.chain(derived).collect();
-    format!("unknown name '{name}'{}", advice(name, &names))
 }
 
 #[cfg(test)]

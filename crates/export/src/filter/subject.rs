@@ -3,49 +3,28 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use flowloom_record::{Kind, Row, Schema, SchemaColumn, element};
+use flowloom_record::{Derived, Row, Schema, SchemaColumn};
 
 /// The subject of a comparison.
 #[derive(Clone, Debug)]
 pub(super) enum Subject {
     /// The value of a column, or of one of two: of either end.
     Column(usize, Option<usize>),
-    /// The sum of the values of columns.
-    Sum(usize, Option<usize>),
-    /// The time from one to the other.
-    Duration(usize, usize),
+    /// A value that follows from columns.
+    Derived(Derived),
 }
 
-/// Names in addition to those of columns.
-pub(super) const DERIVED: [&str; 5] = ["address", "port", "total_packets", "total_bytes", "duration"];
-
 impl Subject {
-    /// Returns the subject of a name, and the columns that it reads. Its values are of the kind of
-    /// the first one, but for [`duration`](Self::Duration).
-    pub(super) fn named(name: &str, schema: &Schema) -> Option<(Self, Kind, Vec<SchemaColumn>)> {
-        if let Some(found) = schema.named(name) {
-            return Some((Self::Column(found.index, None), found.column.kind, vec![found]));
+    /// Returns the subject of a name, and a column of the same kind that is computed with all
+    /// that it reads.
+    pub(super) fn named(name: &str, schema: &Schema) -> Option<(Self, SchemaColumn)> {
+        if let Some([source, destination]) = schema.ends(name) {
+            return Some((Self::Column(source.index, Some(destination.index)), source));
         }
-        let pair = |one: &str, other: &str| (schema.named(one), schema.named(other));
-        let (one, other) = match name {
-            "address" => pair("source", "destination"),
-            "port" => pair("source_port", "destination_port"),
-            "total_packets" => pair("packets", "reverse_packets"),
-            "total_bytes" => pair("bytes", "reverse_bytes"),
-            "duration" => {
-                let time = |elements: &[element::Element]| schema.with_element(elements[0].number);
-                (time(element::START), time(element::END))
-            }
-            _ => return None,
-        };
-        let first = one?;
-        let (index, second) = (first.index, other.map(|found| found.index));
-        let (subject, kind) = match name {
-            "total_packets" | "total_bytes" => (Self::Sum(index, second), first.column.kind),
-            "duration" => (Self::Duration(index, second?), Kind::Duration),
-            _ => (Self::Column(index, second), first.column.kind),
-        };
-        Some((subject, kind, one.into_iter().chain(other).collect()))
+        let found = schema.named(name)?;
+        let derived = found.index.checked_sub(schema.columns().len());
+        let derived = derived.map(|at| Self::Derived(Derived::all(schema)[at]));
+        Some((derived.unwrap_or(Self::Column(found.index, None)), found))
     }
 
     /// Returns the numbers of a record.
@@ -53,12 +32,7 @@ impl Subject {
         let number = |index: usize| row.value(index).number();
         match *self {
             Self::Column(one, other) => [number(one), other.and_then(number)],
-            Self::Sum(one, other) => {
-                [Some(number(one).unwrap_or(0).saturating_add(other.and_then(number).unwrap_or(0))), None]
-            }
-            Self::Duration(start, end) => {
-                [number(start).zip(number(end)).map(|(start, end)| end.saturating_sub(start)), None]
-            }
+            Self::Derived(derived) => [derived.value(row).number(), None],
         }
     }
 
@@ -68,7 +42,7 @@ impl Subject {
             Self::Column(one, other) => {
                 [row.value(one).address(), other.and_then(|other| row.value(other).address())]
             }
-            Self::Sum(..) | Self::Duration(..) => [None, None],
+            Self::Derived(_) => [None, None],
         }
     }
 
@@ -76,7 +50,7 @@ impl Subject {
     pub(super) fn text<'a>(&self, row: &'a Row) -> Option<Cow<'a, str>> {
         match *self {
             Self::Column(one, _) => row.value(one).text(),
-            Self::Sum(..) | Self::Duration(..) => None,
+            Self::Derived(_) => None,
         }
     }
 }
