@@ -193,6 +193,15 @@ impl RecordPlan {
         written.union(self.filter.as_ref().map(RecordFilter::groups).unwrap_or_default())
     }
 
+    /// Returns the names of the groups that are read from contents.
+    pub(crate) fn content_groups(&self) -> Vec<&'static str> {
+        let groups = self.groups();
+        let of_contents = |group: &Group| group.is_payload() || *group == Group::Label;
+        let all = Group::FIELDS.into_iter().chain([Group::Label]);
+        let named = |group: Group| if group == Group::Label { "l7" } else { group.name() };
+        all.filter(|group| groups.contains(*group)).filter(of_contents).map(named).collect()
+    }
+
     /// Returns the names of the columns for which a format has no place, other than those of every
     /// accounting record.
     pub(crate) fn left_by(&self, format: Format) -> Vec<&'static str> {

@@ -45,6 +45,7 @@ pub(crate) const ALL: &[Fixture] = &[
         let packets = [10, 20, 15, 30, 5].map(|second| pcap_record(second, 46, 46, &udp_frame(7)));
         [pcap_header(1), packets.concat()].concat()
     }),
+    ("cut.pcap", || [pcap_header(1), pcap_record(1, 44, 46, &udp_frame(7)[..44])].concat()),
     ("more.pcap", || [pcap_header(1), pcap_record(1, 46, 40, &udp_frame(7))].concat()),
     ("ns.pcap", || {
         [0xA1B2_3C4D_u32, 2 | 4 << 16, 0, 0, 65_535, 1, 5, 999_999_999, 0, 60, 6, 1, 0, 60]

@@ -83,6 +83,7 @@ pub(crate) fn look(
     }
     let no_result = NoResult::new(&report.dropped());
     warn_of_full_table(&no_result, report.input.packets, common);
+    plan.warn_of_cut_contents(report, common);
     for notice in source.notices() {
         warn_of(notice, arguments.strict, common);
     }

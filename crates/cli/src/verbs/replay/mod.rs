@@ -96,6 +96,7 @@ pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure
     let firewall = rules.map(|rules| rules.figures(arguments.firewall.top_rules, reloads.get()));
     let l7 = application.l7().zip(records.labels.take()).map(|(plan, labels)| labels.figures(plan));
     let verified = plan.verify(&ran, &control)?;
+    plan.warn_of_cut_contents(&ran.report, common);
     let rest = Rest {
         passed_over,
         verified,

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use flowloom::apps::{EndedFlow, L7Plan};
 use flowloom::cpu::features::Isa;
-use flowloom::engine::{Control, EngineConfig, FlowTimeouts, PacketSink, StartError};
+use flowloom::engine::{Control, EngineConfig, FlowTimeouts, PacketSink, RunReport, StartError};
 use flowloom::packet::DecodeOptions;
 use flowloom::scheduler::OrderGuarantee;
 use flowloom::scheduler::registry::Policy;
@@ -33,6 +33,7 @@ use crate::memory_budget::Budget;
 use crate::part_file;
 use crate::record_view::RecordPlan;
 use crate::render::replay::VerifyFigures;
+use crate::render::{bytes, warn};
 use crate::verify;
 
 /// A run that is ready to start.
@@ -220,6 +221,26 @@ impl<'a> Plan<'a> {
         drop(fed);
         let (passed_over, outside) = (selected.passed_over, selected.outside());
         Ok(Ended { ran, passed_over, outside, range: self.source.finish() })
+    }
+
+    /// Warns that contents were not captured which the run reads fields from.
+    pub(super) fn warn_of_cut_contents(&self, report: &RunReport<()>, common: &Common) {
+        let mut groups = self.records.content_groups();
+        if groups.is_empty() && self.application.l7().is_some() {
+            groups.push("l7");
+        }
+        let input = &report.input;
+        if !groups.is_empty() && input.bytes_captured < input.bytes_on_wire {
+            let (captured, wire) = (bytes(input.bytes_captured), bytes(input.bytes_on_wire));
+            let groups = groups.join(", ");
+            warn(
+                &format!(
+                    "{captured} of {wire} were captured: fields of {groups} lack what the snap length cut \
+                     off\n  inspect counts these packets; tcpdump -s 0 captures whole packets"
+                ),
+                common,
+            );
+        }
     }
 
     /// Compares the results with an oracle's, if the user asks for it. Returns `None` if not, or if
