@@ -35,7 +35,8 @@ pub(crate) const NEAR: u32 = 32;
 /// ```
 /// use flowloom_flow_table::TableHash;
 /// use flowloom_flow_table::evict::Evict;
-/// use flowloom_flow_table::{Flow, FlowId, FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
+/// use flowloom_flow_table::{Flow, FlowId, FlowTable};
+/// use flowloom_flow_table::{LineHash, LineHashConfig, Tick, TimeoutClass};
 ///
 /// struct LongestIdle {
 ///     free_ports: Vec<u16>,

@@ -329,7 +329,7 @@ pub trait FlowTable<K: TableKey, V> {
         policy: &mut impl Evict<K, V>,
     ) -> Result<Entry, Full>;
 
-    /// Evicts one of the rivals of a new flow with this hash; returns whether it did. By default, no
+    /// Evicts one of the rivals of a new flow with this hash. Returns whether it did; by default no
     /// flow has rivals.
     fn evict(&mut self, hash: TableHash, policy: &mut impl Evict<K, V>) -> bool {
         let _ = (hash, policy);
