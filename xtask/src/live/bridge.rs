@@ -4,14 +4,14 @@
 use std::io::{BufRead, BufReader};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use super::network::{BRIDGE, CLIENT, Network, PORTS, SERVER, SERVER_V4, SERVER_V6};
-use super::{finish, ip, signal};
+use super::network::{BRIDGE, CLIENT, Network, PORTS, Rules, Running, SERVER, SERVER_V4, SERVER_V6};
+use super::{finish, ip};
 use crate::program::debug_command;
 
 /// A port that the rules permit, and one that they deny.
@@ -72,6 +72,7 @@ pub(super) fn run(root: &Path, is_short: bool, backend: Option<&str>) -> Result<
             way,
             network: Network::new(way.is_by_driver(), way.workers)?,
             flowloom: flowloom.clone(),
+            rules: Rules(folder.join("rules.toml")),
             folder: folder.clone(),
             is_short,
         };
@@ -80,38 +81,12 @@ pub(super) fn run(root: &Path, is_short: bool, backend: Option<&str>) -> Result<
     Ok(())
 }
 
-/// A running bridge, which is killed on drop.
-struct Running(Option<Child>);
-
-impl Running {
-    fn child(&self) -> Result<&Child> {
-        self.0.as_ref().context("the bridge has ended")
-    }
-
-    /// Stops the bridge and returns its document.
-    fn stop(mut self) -> Result<Value> {
-        let child = self.0.take().context("the bridge has ended")?;
-        signal(&child, "-TERM")?;
-        let output = child.wait_with_output()?;
-        ensure!(output.status.success(), "the bridge ended with {}", output.status);
-        serde_json::from_slice(&output.stdout).context("the bridge printed no document")
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.0.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
 struct Tests<'a> {
     way: &'a Way,
     network: Network,
     flowloom: PathBuf,
     folder: PathBuf,
+    rules: Rules,
     is_short: bool,
 }
 
@@ -121,7 +96,7 @@ impl Tests<'_> {
     }
 
     fn run(&self) -> Result<()> {
-        self.write_rules(&[DENIED])?;
+        self.rules.deny(&[DENIED])?;
         let server = self.network.serve(SERVER, &[OPEN, DENIED, "82"])?;
         let tested = self.passes().and_then(|()| {
             if self.is_short {
@@ -156,7 +131,7 @@ impl Tests<'_> {
         self.ping(SERVER_V4, 100, bytes)?;
         let megabytes = if self.is_short { 16 } else { 256 };
         self.fetch(megabytes << 20)?;
-        let refused = self.connect(DENIED)?;
+        let refused = self.network.connect(DENIED)?;
         ensure!(refused == "ConnectionRefused", "the denied port was {refused}");
         if !self.is_short {
             self.reload_under_load()?;
@@ -174,7 +149,7 @@ impl Tests<'_> {
         self.ping(SERVER_V4, 20, 64)?;
         std::thread::sleep(Duration::from_millis(500));
         let settled = self.counts()?;
-        let document = running.stop()?;
+        let document = stop(running)?;
         // The hosts announce themselves when they like, also while the bridge opens and ends.
         self.check(&document, [opened, settled], [before, self.counts()?])
     }
@@ -243,14 +218,14 @@ impl Tests<'_> {
         let begun = Instant::now();
         let mut times = 0;
         while begun.elapsed() < Duration::from_secs(3) {
-            self.write_rules(if times % 2 == 0 { &[DENIED, "82"] } else { &[DENIED] })?;
+            self.rules.deny(if times % 2 == 0 { &[DENIED, "82"] } else { &[DENIED] })?;
             times += 1;
             std::thread::sleep(Duration::from_millis(100));
         }
         ensure!(load.wait()?.success(), "the load broke");
-        self.write_rules(&[DENIED, "82"])?;
+        self.rules.deny(&[DENIED, "82"])?;
         let begun = Instant::now();
-        while self.connect("82")? != "ConnectionRefused" {
+        while self.network.connect("82")? != "ConnectionRefused" {
             ensure!(begun.elapsed() < PATIENCE, "the last rules are not in effect");
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -268,7 +243,7 @@ impl Tests<'_> {
         }
         let mut server = self.network.command(SERVER, "python3");
         server.args(["-I", "-m", "http.server", "86", "--bind", "::", "--directory"]).arg(&self.folder);
-        let _server = super::network::Running(server.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
+        let _server = Running(server.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
         std::thread::sleep(Duration::from_secs(1));
         std::fs::write(self.folder.join("fetched"), vec![b'x'; 8 << 20])?;
         for host in [SERVER_V4.to_owned(), format!("[{SERVER_V6}]")] {
@@ -333,7 +308,7 @@ impl Tests<'_> {
 
     /// Checks that a bridge without traffic uses less than a hundredth of a processor.
     fn idles(&self, running: &Running) -> Result<()> {
-        let id = running.child()?.id();
+        let id = running.0.id();
         // `ip netns exec` has been replaced by the bridge.
         let ticks = || -> Result<u64> {
             let text = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
@@ -387,7 +362,7 @@ impl Tests<'_> {
         let result = said.next().transpose()?.unwrap_or_default();
         holder.wait()?;
         flood.wait()?;
-        let document = running.stop()?;
+        let document = stop(running)?;
         self.say(&format!(
             "flood: {result} of {COUNT}, evicted {}, full {}",
             document["flows"]["evicted"], document["frames"]["dropped_at_full_table"]
@@ -411,7 +386,7 @@ impl Tests<'_> {
             .stderr(Stdio::null())
             .spawn()?;
         std::thread::sleep(Duration::from_secs(1));
-        let stopped = running.stop();
+        let stopped = stop(running);
         load.kill()?;
         load.wait()?;
         let document = stopped?;
@@ -422,11 +397,9 @@ impl Tests<'_> {
 
     /// Kills the bridge: the link closes, or the kernel's bridge takes over.
     fn heals(&self) -> Result<()> {
-        let mut running = self.start(&[])?;
+        let running = self.start(&[])?;
         self.ping(SERVER_V4, 5, 64)?;
-        let mut child = running.0.take().context("it runs")?;
-        signal(&child, "-KILL")?;
-        child.wait()?;
+        drop(running);
         ensure!(self.lost(SERVER_V4, 1, 64)? == 1, "frames pass after the bridge was killed");
         let inside = |words: &[&str]| finish(ip(&["-n", BRIDGE]).args(words));
         inside(&["link", "add", "name", "br0", "type", "bridge"])?;
@@ -439,17 +412,15 @@ impl Tests<'_> {
         for port in PORTS {
             inside(&["link", "set", port, "master", "br0"])?;
         }
-        let mut running = self.start(&["--fail-open"])?;
+        let running = self.start(&["--fail-open"])?;
         self.ping(SERVER_V4, 20, 64)?;
-        let refused = self.connect(DENIED)?;
+        let refused = self.network.connect(DENIED)?;
         ensure!(
             refused == "ConnectionRefused",
             "the kernel's bridge passes frames in addition to \
             flowloom: {refused}"
         );
-        let mut child = running.0.take().context("it runs")?;
-        signal(&child, "-KILL")?;
-        child.wait()?;
+        drop(running);
         self.ping(SERVER_V4, 20, 64)?;
         self.say("killed: the link is closed, and open with --fail-open");
         inside(&["link", "delete", "br0"])
@@ -457,49 +428,15 @@ impl Tests<'_> {
 
     /// Starts a bridge, and waits until it passes frames.
     fn start(&self, options: &[&str]) -> Result<Running> {
-        let rules = self.rules();
-        let mut child = self
-            .network
-            .command(BRIDGE, &self.flowloom)
-            .args(["bridge", PORTS[0], PORTS[1], "--format", "json", "--deny-with", "reset", "--rules"])
-            .arg(&rules)
-            .args(["--default", "accept", "--watch-rules"])
-            .args(["--backend", self.way.backend, "--workers", &self.way.workers.to_string()])
-            .args(options)
-            .args(if options.contains(&"--timeout") { &[][..] } else { &["--timeout", TIMEOUT] })
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .context("cannot start the bridge")?;
-        let mut said = Vec::new();
-        let errors = BufReader::new(child.stderr.take().context("it has standard error")?);
-        let mut lines = errors.lines();
-        for line in lines.by_ref() {
-            let line = line?;
-            if line.starts_with("bridge of ") {
-                // Continues to read, so that the bridge never waits for its reader.
-                std::thread::spawn(move || lines.for_each(drop));
-                return Ok(Running(Some(child)));
-            }
-            said.push(line);
+        let mut bridge = self.network.command(BRIDGE, &self.flowloom);
+        bridge.args(["bridge", PORTS[0], PORTS[1], "--format", "json", "--deny-with", "reset", "--rules"]);
+        bridge.arg(&self.rules.0).args(["--default", "accept", "--watch-rules"]);
+        bridge.args(["--backend", self.way.backend, "--workers", &self.way.workers.to_string()]);
+        bridge.args(options);
+        if !options.contains(&"--timeout") {
+            bridge.args(["--timeout", TIMEOUT]);
         }
-        let status = child.wait()?;
-        bail!("the bridge ended with {status}: {}", said.join("\n"))
-    }
-
-    fn rules(&self) -> PathBuf {
-        self.folder.join("rules.toml")
-    }
-
-    /// Writes rules that deny these ports, as one change.
-    fn write_rules(&self, ports: &[&str]) -> Result<()> {
-        let rule = |port: &&str| {
-            format!("[[rule]]\nprotocol = \"tcp\"\ndestination_ports = {port}\naction = \"deny\"\n")
-        };
-        let text: String = ports.iter().map(rule).collect();
-        let beside = self.folder.join("rules.new");
-        std::fs::write(&beside, text)?;
-        Ok(std::fs::rename(beside, self.rules())?)
+        Running::bridge(&mut bridge, drop)
     }
 
     fn peer(&self, namespace: &str) -> Command {
@@ -532,13 +469,16 @@ impl Tests<'_> {
         Ok(())
     }
 
-    fn connect(&self, port: &str) -> Result<String> {
-        self.output(&["connect", &at(port)])
-    }
-
     fn counts(&self) -> Result<Counts> {
         Ok([self.network.counts(PORTS[0])?, self.network.counts(PORTS[1])?])
     }
+}
+
+/// Stops a bridge, which must succeed, and returns its document.
+fn stop(running: Running) -> Result<Value> {
+    let (status, document) = running.stop()?;
+    ensure!(status == Some(0), "the bridge ended with {status:?}: {document:#}");
+    Ok(document)
 }
 
 /// Returns a count of the kernel, or its limits.

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::network::{BRIDGE, Network, PORTS, Running, SERVER, SERVER_V4};
+use super::network::{BRIDGE, Network, PORTS, Rules, Running, SERVER, SERVER_V4};
 use super::{finish, ip, signal};
 use crate::program::debug_command;
 
@@ -28,7 +28,7 @@ pub(super) fn run(root: &Path) -> Result<()> {
     std::fs::create_dir_all(&folder)?;
     let network = Network::new(false, 1)?;
     finish(&mut ip(&["-n", BRIDGE, "link", "set", "lo", "up"]))?;
-    let faults = Faults { network, flowloom, folder };
+    let faults = Faults { network, flowloom, rules: Rules(folder.join("faults.toml")), folder };
     let server = faults.network.serve(SERVER, &["80", "81", "82"])?;
     let tested = faults
         .survives_the_collector()
@@ -44,6 +44,7 @@ struct Faults {
     network: Network,
     flowloom: PathBuf,
     folder: PathBuf,
+    rules: Rules,
 }
 
 fn say(what: &str) {
@@ -59,23 +60,11 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<Durat
     Ok(begun.elapsed())
 }
 
-/// Stops a run, and returns its exit status and its document.
-fn stop(mut child: Running) -> Result<(Option<i32>, Value)> {
-    ensure!(child.0.try_wait()?.is_none(), "the run has ended by itself");
-    signal(&child.0, "-TERM")?;
-    let mut text = String::new();
-    let mut output = child.0.stdout.take().context("it has standard output")?;
-    std::io::Read::read_to_string(&mut output, &mut text)?;
-    let status = child.0.wait()?;
-    let document = serde_json::from_str(&text).context("the run printed no document")?;
-    Ok((status.code(), document))
-}
-
 impl Faults {
     /// A bridge starts without its collector, and forwards when the collector comes and goes. It
     /// denies the same frames beside a kernel bridge that would forward them.
     fn survives_the_collector(&self) -> Result<()> {
-        self.write_rules(&["81"])?;
+        self.rules.deny(&["81"])?;
         let inside = |words: &[&str]| finish(ip(&["-n", BRIDGE]).args(words));
         inside(&["link", "add", "name", "br0", "type", "bridge"])?;
         for link in ["br0", PORTS[0], PORTS[1]] {
@@ -102,7 +91,7 @@ impl Faults {
         self.network.ask(&["flood", FLOWS])?;
         std::thread::sleep(Duration::from_secs(3));
         self.judges("without a collector again")?;
-        let (status, document) = stop(running)?;
+        let (status, document) = running.stop()?;
         inside(&["link", "delete", "br0"])?;
         let count = |name: &str| document["flows"][name].as_u64().unwrap_or_default();
         say(&format!("collector: records {}, lost {}", count("records"), count("records_lost")));
@@ -128,7 +117,7 @@ impl Faults {
         ensure!((full.lines().count() as u64) < FLOWS.parse()?, "the disk is not full");
         disk.resize("64m")?;
         wait_for("lines with space", || Ok(lines().len() > full.len()))?;
-        let (status, document) = stop(running)?;
+        let (status, document) = running.stop()?;
         let count = |name: &str| document["flows"][name].as_u64().unwrap_or_default();
         let found = lines();
         let whole = found.lines().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count() as u64;
@@ -146,20 +135,20 @@ impl Faults {
 
     /// The rules stay in force while a new file takes the place of the old one, piece by piece.
     fn ignores_half_a_file(&self) -> Result<()> {
-        self.write_rules(&["81"])?;
+        self.rules.deny(&["81"])?;
         let running = self.bridge(&["--watch-rules"])?;
-        let (path, begun) = (self.rules(), Instant::now());
-        std::fs::rename(&path, self.folder.join("rules.backup"))?;
-        std::fs::write(&path, deny("82"))?;
+        let (path, begun) = (&self.rules.0, Instant::now());
+        std::fs::rename(path, self.folder.join("rules.backup"))?;
+        std::fs::write(path, Rules::text("82"))?;
         while begun.elapsed() < Duration::from_millis(1400) {
             self.judges_port("81", true)?;
         }
-        std::fs::write(&path, deny("82") + &deny("81"))?;
+        std::fs::write(path, Rules::text("82") + &Rules::text("81"))?;
         wait_for("the new rules", || {
             self.judges_port("81", true)?;
-            Ok(self.connect("82")? == "ConnectionRefused")
+            Ok(self.network.connect("82")? == "ConnectionRefused")
         })?;
-        let (_, document) = stop(running)?;
+        let (_, document) = running.stop()?;
         ensure!(document["firewall"]["reloads"] == 1, "reloads: {document:#}");
         say("half a rule file was never in force");
         Ok(())
@@ -167,15 +156,15 @@ impl Faults {
 
     /// SIGHUP reloads the rules without `--watch-rules`.
     fn reloads_on_request(&self) -> Result<()> {
-        self.write_rules(&["81"])?;
+        self.rules.deny(&["81"])?;
         let running = self.bridge(&[])?;
         self.judges_port("82", false)?;
-        self.write_rules(&["81", "82"])?;
+        self.rules.deny(&["81", "82"])?;
         self.judges_port("82", false)?;
         signal(&running.0, "-HUP")?;
-        let took = wait_for("the new rules", || Ok(self.connect("82")? == "ConnectionRefused"))?;
+        let took = wait_for("the new rules", || Ok(self.network.connect("82")? == "ConnectionRefused"))?;
         self.judges_port("81", true)?;
-        let (status, document) = stop(running)?;
+        let (status, document) = running.stop()?;
         ensure!(status == Some(0) && document["firewall"]["reloads"] == 1, "{document:#}");
         say(&format!("rules reloaded on request after {:.1} s", took.as_secs_f64()));
         Ok(())
@@ -208,7 +197,7 @@ impl Faults {
                 took.as_secs_f64(),
                 options.join(" ")
             ));
-            let (status, document) = stop(run)?;
+            let (status, document) = run.stop()?;
             ensure!(status == Some(130) && document["balanced"] == true, "{status:?}: {document:#}");
         }
         Ok(())
@@ -226,52 +215,19 @@ impl Faults {
     }
 
     fn judges_port(&self, port: &str, is_denied: bool) -> Result<()> {
-        let found = self.connect(port)?;
+        let found = self.network.connect(port)?;
         let expected = if is_denied { "ConnectionRefused" } else { "open" };
         ensure!(found == expected, "port {port} is {found} instead of {expected}");
         Ok(())
-    }
-
-    fn connect(&self, port: &str) -> Result<String> {
-        self.network.ask(&["connect", &format!("{SERVER_V4}:{port}")])
     }
 
     /// Starts a bridge, and waits until it passes frames.
     fn bridge(&self, options: &[&str]) -> Result<Running> {
         let mut bridge = self.network.command(BRIDGE, &self.flowloom);
         bridge.args(["bridge", PORTS[0], PORTS[1], "--format", "json", "--deny-with", "reset"]);
-        bridge.args(["--default", "accept", "--rules"]).arg(self.rules()).args(options);
-        let mut child = bridge.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        let errors = child.stderr.take().context("it has standard error")?;
-        let child = Running(child);
-        let mut lines = BufReader::new(errors).lines();
-        let mut said = Vec::new();
-        for line in lines.by_ref() {
-            let line = line?;
-            if line.starts_with("bridge of ") {
-                // Continues to read, so that the bridge never waits for its reader.
-                std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| say(&line)));
-                return Ok(child);
-            }
-            said.push(line);
-        }
-        bail!("the bridge does not start: {}", said.join("\n"))
+        bridge.args(["--default", "accept", "--rules"]).arg(&self.rules.0).args(options);
+        Running::bridge(&mut bridge, |line| say(&line))
     }
-
-    fn rules(&self) -> PathBuf {
-        self.folder.join("faults.toml")
-    }
-
-    /// Writes rules that deny these ports, as one change.
-    fn write_rules(&self, ports: &[&str]) -> Result<()> {
-        let beside = self.folder.join("faults.new");
-        std::fs::write(&beside, ports.iter().map(|port| deny(port)).collect::<String>())?;
-        Ok(std::fs::rename(beside, self.rules())?)
-    }
-}
-
-fn deny(port: &str) -> String {
-    format!("[[rule]]\nprotocol = \"tcp\"\ndestination_ports = {port}\naction = \"deny\"\n")
 }
 
 /// A small disk in memory, which is removed on drop.

@@ -5,13 +5,14 @@
 //! ```
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
 
-use super::{finish, ip};
+use super::{finish, ip, signal};
 
 /// The names of the namespaces.
 pub(super) const CLIENT: &str = "flowloom-client";
@@ -26,10 +27,58 @@ pub(super) const SERVER_V6: &str = "fd09::2";
 /// A process that is killed on drop.
 pub(super) struct Running(pub(super) Child);
 
+impl Running {
+    /// Starts a bridge, and waits until it passes frames. `on_line` gets what it says later.
+    pub(super) fn bridge(command: &mut Command, on_line: fn(String)) -> Result<Self> {
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut running = Self(child.context("cannot start the bridge")?);
+        let errors = running.0.stderr.take().context("it has standard error")?;
+        let mut lines = BufReader::new(errors).lines();
+        let mut said = Vec::new();
+        for line in lines.by_ref() {
+            let line = line?;
+            if line.starts_with("bridge of ") {
+                // Continues to read, so that the bridge never waits for its reader.
+                std::thread::spawn(move || lines.map_while(Result::ok).for_each(on_line));
+                return Ok(running);
+            }
+            said.push(line);
+        }
+        bail!("the bridge ended with {}: {}", running.0.wait()?, said.join("\n"))
+    }
+
+    /// Stops a run, and returns its exit status and its document.
+    pub(super) fn stop(mut self) -> Result<(Option<i32>, Value)> {
+        ensure!(self.0.try_wait()?.is_none(), "the run has ended by itself");
+        signal(&self.0, "-TERM")?;
+        let mut text = String::new();
+        self.0.stdout.take().context("it has standard output")?.read_to_string(&mut text)?;
+        let status = self.0.wait()?;
+        Ok((status.code(), serde_json::from_str(&text).context("the run printed no document")?))
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// A file of rules.
+pub(super) struct Rules(pub(super) PathBuf);
+
+impl Rules {
+    /// Writes rules that deny these ports, as one change.
+    pub(super) fn deny(&self, ports: &[&str]) -> Result<()> {
+        let beside = self.0.with_extension("new");
+        std::fs::write(&beside, ports.iter().map(|port| Self::text(port)).collect::<String>())?;
+        Ok(std::fs::rename(beside, &self.0)?)
+    }
+
+    /// Returns a rule that denies a port.
+    pub(super) fn text(port: &str) -> String {
+        format!("[[rule]]\nprotocol = \"tcp\"\ndestination_ports = {port}\naction = \"deny\"\n")
     }
 }
 
@@ -107,6 +156,11 @@ impl Network {
         let errors = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{} failed: {errors}", words.join(" "));
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// Connects to a port of the server, and returns what became of it.
+    pub(super) fn connect(&self, port: &str) -> Result<String> {
+        self.ask(&["connect", &format!("{SERVER_V4}:{port}")])
     }
 
     /// Starts a server on these ports.
