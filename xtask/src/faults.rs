@@ -18,6 +18,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::draw::Draw;
 use crate::program::debug_command;
 
 /// Stops replay, extract, generate, merge and reproduce by signals, a limited file size or a closed
@@ -34,40 +35,23 @@ pub(crate) struct Options {
 }
 
 /// How long a run without a fault takes at most, about; faults come before.
-const SPAN_US: u64 = 120_000;
-
-/// A sequence of numbers from a seed (`SplitMix64`).
-struct Draws(u64);
-
-impl Draws {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-}
+const SPAN_US: usize = 120_000;
 
 /// What stops a run.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     /// A signal, and perhaps another one after a pause, in microseconds.
     Signals {
-        first_us: u64,
-        pause_us: Option<u64>,
+        first_us: usize,
+        pause_us: Option<usize>,
     },
     /// A limit of the file size, in units of the shell.
     FullDisk {
-        blocks: u64,
+        blocks: usize,
     },
     /// The reader of standard output closes it after this many bytes.
     ClosedPipe {
-        bytes: u64,
+        bytes: usize,
     },
     None,
 }
@@ -112,7 +96,7 @@ pub(crate) fn run(root: &Path, &Options { runs, seed }: &Options) -> Result<Exit
 }
 
 /// Returns the command lines that write, for an output in this folder.
-fn case(folder: &Path, (input, part): (&Path, &Path), draws: &mut Draws) -> Case {
+fn case(folder: &Path, (input, part): (&Path, &Path), draws: &mut Draw) -> Case {
     const RECORDS: [&str; 10] = [
         "f.csv", "f.jsonl", "f.log", "f.eve", "f.ipfix", "f.nf9", "f.parquet", "f.arrows", "f.csv.gz",
         "f.jsonl.zst",
@@ -123,7 +107,7 @@ fn case(folder: &Path, (input, part): (&Path, &Path), draws: &mut Draws) -> Case
     let (input, part) = (text(input), text(part));
     let (output, is_whole, arguments) = match draws.below(14) {
         0..=6 => {
-            let name = RECORDS[usize::try_from(draws.below(10)).unwrap_or(0)];
+            let name = draws.pick(&RECORDS);
             let output = named(name);
             let mut all = words(&["replay", &input, "--format", "json", "--flows", &output]);
             if draws.below(2) == 0 {
@@ -176,7 +160,7 @@ fn case(folder: &Path, (input, part): (&Path, &Path), draws: &mut Draws) -> Case
 
 /// Runs one case. Returns how it ended: an index into the counts.
 fn check(program: &Path, folder: &Path, inputs: (&Path, &Path), seed: u64) -> Result<usize> {
-    let mut draws = Draws(seed);
+    let mut draws = Draw::new(seed);
     let folder = folder.join(format!("run-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder)?;
@@ -283,18 +267,18 @@ fn outcome_of(program: &Path, arguments: &[String], fault: Fault) -> Result<Outp
     match fault {
         Fault::Signals { first_us, pause_us } => {
             let pid = Pid::from_child(&child);
-            std::thread::sleep(Duration::from_micros(first_us));
+            std::thread::sleep(Duration::from_micros(first_us as u64));
             // A process that has ended cannot be signalled.
             let _ = kill_process(pid, Signal::INT);
             if let Some(pause_us) = pause_us {
-                std::thread::sleep(Duration::from_micros(pause_us));
+                std::thread::sleep(Duration::from_micros(pause_us as u64));
                 let _ = kill_process(pid, Signal::INT);
             }
         }
         Fault::ClosedPipe { bytes } => {
             let stdout = child.stdout.take().context("standard output is a pipe")?;
             let mut taken = Vec::new();
-            stdout.take(bytes).read_to_end(&mut taken)?;
+            stdout.take(bytes as u64).read_to_end(&mut taken)?;
         }
         Fault::FullDisk { .. } | Fault::None => {}
     }

@@ -5,6 +5,7 @@
 mod churn;
 mod cluster;
 mod corpus;
+mod draw;
 mod faults;
 mod figures;
 mod kernel;

@@ -18,12 +18,12 @@ use rustix::net::{
 };
 use rustix::thread::{CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_setaffinity};
 
-use super::draw::Draw;
 use super::frames::{self, Frames};
 use super::hosts::{Family, RECEIVER_MAC, SENDER_MAC};
 use super::iptables_file::Features;
 use super::network::Network;
 use super::{Bench, LOADERS, Loader, Options, draw_rules};
+use crate::draw::Draw;
 
 /// The type of the last frame, which passes the router under any rules.
 const LAST: [u8; 2] = [0x88, 0xb5];

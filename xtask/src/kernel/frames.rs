@@ -1,7 +1,7 @@
 //! Random frames: connections packet by packet, and single packets of every kind.
 
-use super::draw::Draw;
 use super::hosts::{Family, PORTS};
+use crate::draw::Draw;
 
 pub(super) const FIN: u8 = 1;
 pub(super) const SYN: u8 = 2;

@@ -1,6 +1,6 @@
 //! Addresses and ports that both rules and packets use, so that they match.
 
-use super::draw::Draw;
+use crate::draw::Draw;
 
 /// The MAC address that frames carry as their source.
 pub(super) const SENDER_MAC: &str = "02:00:00:00:00:02";

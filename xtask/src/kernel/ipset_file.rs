@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::draw::Draw;
 use super::hosts::{Family, PORTS};
+use crate::draw::Draw;
 
 /// Returns sets of networks, with exceptions, of ports, of hosts with ports, and a list of sets.
 pub(super) fn text(draw: &mut Draw, family: Family) -> String {

@@ -6,9 +6,9 @@
 
 use std::fmt::Write as _;
 
-use super::draw::Draw;
 use super::hosts::{Family, PORTS};
 use super::ipset_file;
+use crate::draw::Draw;
 
 /// The constructs that a file uses.
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,6 @@
 mod conversions;
 mod converted;
 mod counters;
-mod draw;
 mod explained;
 mod frames;
 mod hosts;
@@ -35,9 +34,9 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use crate::draw::Draw;
 use crate::program::debug_command;
 use counters::{Counted, Counters};
-use draw::Draw;
 use frames::Frames;
 use hosts::Family;
 use iptables_file::Features;

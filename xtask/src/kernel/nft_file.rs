@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::draw::Draw;
 use super::hosts::{Family, PORTS, SENDER_MAC};
 use super::iptables_file::Features;
+use crate::draw::Draw;
 
 /// Number of user chains in a script. Rules jump only to chains with higher numbers, so there are
 /// no loops.

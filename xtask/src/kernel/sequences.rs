@@ -96,9 +96,9 @@ impl Frames<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::draw::Draw;
     use super::super::hosts::Family;
     use super::*;
+    use crate::draw::Draw;
 
     #[test]
     fn packet_sequence_has_both_directions_in_order() {

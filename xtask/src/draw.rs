@@ -2,10 +2,10 @@
 
 /// A SplitMix64 generator.
 #[derive(Clone, Debug)]
-pub(super) struct Draw(u64);
+pub(crate) struct Draw(u64);
 
 impl Draw {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -18,22 +18,22 @@ impl Draw {
     }
 
     /// Returns a number below `end`, which is not 0.
-    pub(super) fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.next() % end as u64).expect("a remainder is below `end`")
     }
 
     /// Returns `true` with a probability of `share` percent.
-    pub(super) fn percent(&mut self, share: usize) -> bool {
+    pub(crate) fn percent(&mut self, share: usize) -> bool {
         self.below(100) < share
     }
 
     /// Returns a random element.
-    pub(super) fn pick<T: Copy>(&mut self, list: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, list: &[T]) -> T {
         list[self.below(list.len())]
     }
 
     /// Returns `text` with a probability of `share` percent, otherwise an empty text.
-    pub(super) fn text(&mut self, share: usize, text: &'static str) -> &'static str {
+    pub(crate) fn text(&mut self, share: usize, text: &'static str) -> &'static str {
         if self.percent(share) { text } else { "" }
     }
 }
