@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::program::build;
+use crate::program::{build, finish};
 
 /// Allowed growth of memory after the warm-up, in bytes.
 const GROWTH_BYTES_MAX: u64 = 8 << 20;
@@ -83,7 +83,7 @@ impl Churn {
         let capture = self.folder.join("churn.pcap");
         let mut generate = Command::new(&self.flowloom);
         generate.args(["generate", "trace", "-q", "--seed", "1"]).args(PASS).arg("-o").arg(&capture);
-        ensure!(generate.status()?.success(), "{generate:?} failed");
+        finish(&mut generate)?;
         let mut is_well = true;
         for format in ["csv", "ipfix"] {
             match self.watch(&capture, format) {
@@ -101,8 +101,7 @@ impl Churn {
     fn watch(&self, capture: &Path, format: &str) -> Result<String> {
         let pipe = self.folder.join(format!("records.{format}"));
         let _ = std::fs::remove_file(&pipe);
-        let made = Command::new("mkfifo").arg(&pipe).status().context("mkfifo cannot be run")?;
-        ensure!(made.success(), "mkfifo {} failed", pipe.display());
+        finish(Command::new("mkfifo").arg(&pipe))?;
         let mut child = Command::new(&self.flowloom)
             .args(["replay", "--app", "accounting", "--timeout", "1", "--loop", "--layout", "inline"])
             .args(["--no-pin", "--seed", "1", "--format", "json", "-q", "--flows"])

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use crate::program::build;
+use crate::program::{build, exit_code, finish, succeeds};
 
 /// Generates captures, cuts them at random bytes, reads them on a local cluster of two executors
 /// while executors are killed, and compares all records by DuckDB and all counters with one run of
@@ -63,14 +63,14 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
         check.arg(package.join(program)).arg("--binary").arg(&flowloom).arg("--work").arg(work);
         check.args(rest).env("PYTHONPATH", package.join("src")).env("PATH", &path);
         check.env("PYSPARK_PYTHON", &interpreter).env("SPARK_LOCAL_IP", "127.0.0.1").current_dir(work);
-        Ok(check.status().with_context(|| format!("{} cannot be run", interpreter.display()))?.success())
+        succeeds(&mut check)
     };
     let is_equal = is_right("cluster.py", &work, &rest)?;
     let guide = work.join("guide");
     std::fs::create_dir(&guide)?;
     let page = root.join("docs/book/src/spark.md").display().to_string();
     let holds = is_right("guide.py", &guide, &[String::from("--page"), page])?;
-    Ok(if is_equal && holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(exit_code(is_equal && holds))
 }
 
 /// Returns the Python of an environment in a folder with these packages, which it makes.
@@ -105,13 +105,4 @@ fn java(folder: &Path) -> Result<OsString> {
     let bin = homes.into_iter().find(|bin| bin.join("java").is_file());
     let bin = bin.with_context(|| format!("{JRE} has no java below {}", jre.display()))?;
     Ok(std::env::join_paths([bin].into_iter().chain(std::env::split_paths(&path)))?)
-}
-
-fn finish(command: &mut Command) -> Result<()> {
-    let shown = format!("{command:?}");
-    let status = command.status().with_context(|| format!("{shown} cannot be run"))?;
-    if !status.success() {
-        bail!("{shown} failed");
-    }
-    Ok(())
 }

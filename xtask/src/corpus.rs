@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::program::{build_in, has_libpcap};
+use crate::program::{build_in, exit_code, has_libpcap};
 
 /// Replays all captures below the folders in four ways: on one thread, in shards, in a pipeline,
 /// and with tunnels followed. No run may crash or take a second; reports must balance, and the
@@ -69,7 +69,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
         "{captures} captures: {refused} refused, {packets} packets, {flows} flows, slowest run {slowest:.1?}, {} mistakes",
         mistakes.len()
     );
-    Ok(if mistakes.is_empty() && captures > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(exit_code(mistakes.is_empty() && captures > 0))
 }
 
 /// Collects the captures below a folder.

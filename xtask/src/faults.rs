@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::draw::Draw;
-use crate::program::debug_command;
+use crate::program::{debug_command, finish};
 
 /// Stops replay, extract, generate, merge and reproduce by signals, a limited file size or a closed
 /// pipe at random times, and checks that every output can be read to its end and that lost records
@@ -71,13 +71,9 @@ pub(crate) fn run(root: &Path, &Options { runs, seed }: &Options) -> Result<Exit
     fs::create_dir_all(&folder)?;
     let input = folder.join("input.pcap");
     let mix = ["--packets", "40000", "--flows", "4000", "--seed", "7"];
-    let made =
-        Command::new(&program).args(["generate", "trace", "-q", "-o"]).arg(&input).args(mix).status()?;
-    ensure!(made.success(), "flowloom generate trace failed");
+    finish(Command::new(&program).args(["generate", "trace", "-q", "-o"]).arg(&input).args(mix))?;
     let part = folder.join("input.part");
-    let made =
-        Command::new(&program).args(["replay", "-q", "--save-part"]).arg(&part).arg(&input).status()?;
-    ensure!(made.success(), "flowloom replay --save-part failed");
+    finish(Command::new(&program).args(["replay", "-q", "--save-part"]).arg(&part).arg(&input))?;
     let mut ends: [u64; 5] = [0; 5];
     for number in seed..seed.saturating_add(runs) {
         let end = check(&program, &folder, (&input, &part), number)

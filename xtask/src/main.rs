@@ -26,7 +26,7 @@ mod tidy;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Parser;
 
 /// Development tasks.
@@ -118,9 +118,7 @@ fn run(task: Task, root: &Path) -> Result<ExitCode> {
     match task {
         Task::Tidy => tidy::run(root),
         Task::Ci => {
-            let status = Command::new("bash").arg(".ci/run").current_dir(root).status();
-            let is_right = status.context("bash cannot run .ci/run")?.success();
-            Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            program::succeeds(Command::new("bash").arg(".ci/run").current_dir(root)).map(program::exit_code)
         }
         Task::Check { name } => test_runs::check(root, &name),
         Task::Loom => test_runs::loom(root),

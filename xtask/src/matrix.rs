@@ -99,7 +99,7 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
         explained.len(),
         unexplained.len()
     );
-    Ok(if unexplained.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(crate::program::exit_code(unexplained.is_empty()))
 }
 
 /// Returns whether these fields are the five-tuple of the innermost packet.

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Parser;
 
 use crate::cluster::environment;
-use crate::program::debug_command;
+use crate::program::{debug_command, exit_code, finish, succeeds};
 
 /// Meters from PyPI. scapy is older than its newest, under which cicflowmeter writes nothing.
 const PACKAGES: [&str; 4] = ["nfstream==6.6.0", "cicflowmeter==0.2.0", "netflower==1.1.0", "scapy==2.5.0"];
@@ -65,7 +65,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         generate.args(["generate", "scenarios", "-qq"]).arg(&path);
         generate.args(["--count", &count.to_string(), "--seed", &seed.to_string()]);
         generate.args(["--dimensions", &options.dimensions.to_string()]);
-        ensure!(generate.status()?.success(), "{generate:?} failed");
+        finish(&mut generate)?;
         Ok(path)
     };
     let mut folders = vec![generate(options.seed, options.count)?];
@@ -84,6 +84,5 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     judge.arg(root.join("integrations/meters/judge.py")).args(folders).arg("--flowloom").arg(&program);
     judge.args(options.only.iter().flat_map(|names| ["--only", names]));
     judge.args(options.wrong.then_some("--wrong"));
-    let status = judge.status().with_context(|| format!("{judge:?} cannot be run"))?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    succeeds(&mut judge).map(exit_code)
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use crate::program::{build, build_in, has_libpcap, output_of};
+use crate::program::{build, build_in, exit_code, has_libpcap, output_of, succeeds};
 
 /// Runs a comparison; `--help` and a wrong name are the program's.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
@@ -40,6 +40,5 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
             command.arg(option).arg(text);
         }
     }
-    let status = command.status().with_context(|| format!("{command:?} cannot be run"))?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    succeeds(&mut command).map(exit_code)
 }

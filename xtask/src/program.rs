@@ -1,9 +1,9 @@
 //! Builds programs, and asks others for a line.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 /// Paths of libpcap's header on supported systems.
@@ -64,6 +64,28 @@ fn executable(messages: &str) -> Option<PathBuf> {
         .filter_map(|line| serde_json::from_str::<Message>(line).ok())
         .filter_map(|message| message.executable)
         .next_back()
+}
+
+/// Runs a program to its end.
+pub(crate) fn finish(command: &mut Command) -> Result<()> {
+    ensure!(succeeds(command)?, "{command:?} failed");
+    Ok(())
+}
+
+/// Shows a command line, and runs the program to its end.
+pub(crate) fn finish_shown(command: &mut Command) -> Result<()> {
+    eprintln!("{command:?}");
+    finish(command)
+}
+
+/// Runs a program, and returns whether it succeeds.
+pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
+    Ok(command.status().with_context(|| format!("{command:?} cannot be run"))?.success())
+}
+
+/// Returns the exit code of a verb.
+pub(crate) fn exit_code(is_right: bool) -> ExitCode {
+    if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Returns the output of a program, or an empty text if it cannot run.

@@ -6,11 +6,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use crate::cluster::environment;
 use crate::corpus::collect;
-use crate::program::debug_command;
+use crate::program::{debug_command, exit_code, finish, succeeds};
 
 /// Reads records of generated captures, and of all captures below the folders, with pandas,
 /// pyarrow, DuckDB, the package netflow, and nfcapd with nfdump: sums and all fields must be the
@@ -66,27 +66,28 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<ExitCode> {
         let path = folder.join(format!("generated{i}.pcap"));
         let mut generate = Command::new(&program);
         generate.args(["generate", "trace", "-q"]).args(*options).arg("-o").arg(&path);
-        ensure!(generate.status()?.success(), "{generate:?} failed");
+        finish(&mut generate)?;
         all.push(path);
     }
     all.extend(captures);
     let scripts = root.join("crates/cli/tests");
-    let mut is_equal = finish(&interpreter, &scripts.join("round_trips.py"), &program, &all)?;
+    let mut is_equal = is_equal_in(&interpreter, &scripts.join("round_trips.py"), &program, &all)?;
     if with_nfstream {
         match environment(&folder, &python, &[NFSTREAM]) {
             Ok(_) => {
-                is_equal &= finish(&interpreter, &scripts.join("compare_nfstream.py"), &program, &all)?;
+                is_equal &=
+                    is_equal_in(&interpreter, &scripts.join("compare_nfstream.py"), &program, &all)?;
             }
             Err(error) => println!("NFStream is left out: {error:#}"),
         }
     }
-    Ok(if is_equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(exit_code(is_equal))
 }
 
 /// Runs a script, and returns whether it has found everything equal.
-fn finish(interpreter: &Path, script: &Path, program: &Path, captures: &[PathBuf]) -> Result<bool> {
+fn is_equal_in(interpreter: &Path, script: &Path, program: &Path, captures: &[PathBuf]) -> Result<bool> {
     let mut command = Command::new(interpreter);
     let words: Vec<OsString> = captures.iter().map(OsString::from).collect();
     command.arg("-I").arg(script).arg(program).args(words);
-    Ok(command.status().with_context(|| format!("{} cannot be run", interpreter.display()))?.success())
+    succeeds(&mut command)
 }

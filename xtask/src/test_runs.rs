@@ -8,6 +8,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 
+use crate::program;
+
 /// Packages, and the arguments that select their models for loom.
 const MODELS: [(&str, &[&str]); 4] = [
     ("flowloom-scheduler", &["--test", "loom"]),
@@ -94,8 +96,7 @@ fn cargo_test(root: &Path, target: &str) -> Command {
 
 fn succeeds(command: &mut Command) -> Result<ExitCode> {
     eprintln!("{command:?}");
-    let status = command.status().context("cannot run cargo")?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    program::succeeds(command).map(program::exit_code)
 }
 
 fn packages(command: &mut Command, packages: &[String], options: &[String]) -> Result<ExitCode> {

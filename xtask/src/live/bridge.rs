@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
+use super::ip;
 use super::network::{BRIDGE, CLIENT, Network, PORTS, Rules, Running, SERVER, SERVER_V4, SERVER_V6};
-use super::{finish, ip};
-use crate::program::debug_command;
+use crate::program::{debug_command, finish};
 
 /// A port that the rules permit, and one that they deny.
 const OPEN: &str = "80";

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::network::{BRIDGE, CLIENT, Network, PORTS, Running, SERVER, SERVER_V4};
-use super::{finish, ip, signal};
-use crate::program::{build_in, debug_command, output_of};
+use super::{ip, signal};
+use crate::program::{build_in, debug_command, finish, output_of};
 
 /// The address of the translator.
 const OUTSIDE: &str = "10.9.0.9";

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::network::{BRIDGE, Network, PORTS, Rules, Running, SERVER, SERVER_V4};
-use super::{finish, ip, signal};
-use crate::program::debug_command;
+use super::{ip, signal};
+use crate::program::{debug_command, finish};
 
 /// Time limit for events that should happen soon.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -11,7 +11,9 @@ mod speed;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail};
+
+use crate::program::finish;
 
 const USAGE: &str = "\
 usage: cargo xtask live [bridge [BACKEND] | faults | examples | speed | --short]
@@ -78,12 +80,6 @@ fn ip(words: &[&str]) -> Command {
     let mut command = Command::new("ip");
     command.args(words);
     command
-}
-
-fn finish(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("{command:?} cannot be run"))?;
-    ensure!(status.success(), "{command:?} failed");
-    Ok(())
 }
 
 fn signal(process: &Child, name: &str) -> Result<()> {

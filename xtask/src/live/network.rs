@@ -12,7 +12,8 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use super::{finish, ip, signal};
+use super::{ip, signal};
+use crate::program::finish;
 
 /// The names of the namespaces.
 pub(super) const CLIENT: &str = "flowloom-client";

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use super::{finish, ip, signal};
-use crate::program::{build_in, debug_command, has_libpcap};
+use super::{ip, signal};
+use crate::program::{build_in, debug_command, finish, has_libpcap};
 
 /// Name of the network namespace; an existing one with this name is removed.
 const NETWORK: &str = "flowloom-live";

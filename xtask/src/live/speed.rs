@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::ip;
 use super::network::{BRIDGE, CLIENT, Network, PORTS, Running, SERVER, SERVER_V4};
-use super::{finish, ip};
-use crate::program::build;
+use crate::program::{build, finish};
 
 const ROUNDS: usize = 3;
 /// Seconds of each load.

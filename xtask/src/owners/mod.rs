@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::program::debug_command;
+use crate::program::{debug_command, exit_code};
 
 /// Compares records with the baselines of their owners, and prints the share of equal values of
 /// each column, and every difference with its reason. The kind of a folder follows from its files:
@@ -51,7 +51,7 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<ExitCode> {
         ensure!(scores.rows > 0, "{} has no directions of TCP", folder.display());
         has_failed |= !scores.print(folder);
     }
-    Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(exit_code(!has_failed))
 }
 
 /// How many values of each column equal those of the baselines.

@@ -7,7 +7,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
+
+use crate::program::finish_shown;
 
 /// The examples that bring their own traffic, with their packages.
 const EXAMPLES: [(&str, &[&str]); 2] = [
@@ -22,7 +24,7 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     let mut package = Command::new("cargo");
     package.current_dir(root).args(["package", "--workspace", "--no-verify", "--allow-dirty", "--quiet"]);
     package.args(["--exclude", "flowloom-benches", "--exclude", "flowloom-xtask", "--target-dir"]);
-    finish(package.arg(&target))?;
+    finish_shown(package.arg(&target))?;
     let outside = target.join("outside");
     if outside.exists() {
         std::fs::remove_dir_all(&outside)?;
@@ -36,7 +38,7 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
         else {
             continue;
         };
-        finish(Command::new("tar").arg("xzf").arg(&path).arg("-C").arg(&outside))?;
+        finish_shown(Command::new("tar").arg("xzf").arg(&path).arg("-C").arg(&outside))?;
         let _ = writeln!(patches, "{name} = {{ path = \"{stem}\" }}");
         let folder = outside.join(stem);
         if folder.join("examples").is_dir() {
@@ -54,7 +56,9 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     std::fs::copy(root.join("Cargo.lock"), outside.join("Cargo.lock"))?;
     let cargo = |arguments: &[&str]| {
         let mut cargo = Command::new("cargo");
-        finish(cargo.current_dir(&outside).args(arguments).arg("--target-dir").arg(target.join("build")))
+        finish_shown(
+            cargo.current_dir(&outside).args(arguments).arg("--target-dir").arg(target.join("build")),
+        )
     };
     cargo(&["build", "--quiet", "--workspace", "--examples"])?;
     for (package, examples) in EXAMPLES {
@@ -63,12 +67,4 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Runs a program to its end.
-fn finish(command: &mut Command) -> Result<()> {
-    eprintln!("{command:?}");
-    let status = command.status().with_context(|| format!("{command:?} cannot be run"))?;
-    ensure!(status.success(), "{command:?} failed");
-    Ok(())
 }

@@ -5,7 +5,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 
-use super::finish;
+use crate::program::finish_shown;
 use crate::{packaged, public_api};
 
 /// Runs all checks. Tools that are not installed are named, with the command that installs them.
@@ -30,10 +30,10 @@ pub(super) fn run(root: &Path) -> Result<()> {
     ensure!(crate::run(crate::Task::Ci, root)? == ExitCode::SUCCESS, "CI fails");
     let mut scenarios = Command::new("cargo");
     scenarios.current_dir(root).args(["test", "--locked", "--package=flowloom-apps", "--test=corpus"]);
-    finish(scenarios.env("FLOWLOOM_SCENARIOS", "10000"))?;
+    finish_shown(scenarios.env("FLOWLOOM_SCENARIOS", "10000"))?;
     ensure!(packaged::run(root)? == ExitCode::SUCCESS, "the packages do not work");
     if is_installed("deny") {
-        finish(Command::new("cargo").current_dir(root).args(["deny", "check"]))?;
+        finish_shown(Command::new("cargo").current_dir(root).args(["deny", "check"]))?;
     }
     if is_installed("public-api") {
         crate::run(crate::Task::PublicApi(public_api::Options::default()), root)?;
@@ -48,7 +48,7 @@ pub(super) fn run(root: &Path) -> Result<()> {
         } else {
             let mut check = Command::new("cargo");
             check.current_dir(root).args(["semver-checks", "--workspace", "--baseline-rev", &tag]);
-            finish(check.args([
+            finish_shown(check.args([
                 "--exclude", "flowloom-cli", "--exclude", "flowloom-command", "--exclude", "flowloom-lab",
                 "--exclude", "flowloom-repro",
             ]))?;

@@ -6,7 +6,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use rustix::process::geteuid;
 
-use super::{Release, finish};
+use super::Release;
+use crate::program::finish_shown;
 
 /// What a new user types first.
 const COMMANDS: [&str; 4] = [
@@ -47,7 +48,7 @@ pub(super) fn try_out(release: &Release<'_>, deb: &str) -> Result<()> {
         dpkg.arg("--force-depends");
     }
     dpkg.arg(release.out.join(deb));
-    finish(&mut dpkg)?;
+    finish_shown(&mut dpkg)?;
     for file in FILES {
         ensure!(root.join(file).is_file(), "{deb} does not bring {file}");
     }
@@ -56,12 +57,12 @@ pub(super) fn try_out(release: &Release<'_>, deb: &str) -> Result<()> {
         let program = words.next().context("a command has a first word")?;
         let mut chroot = Command::new("chroot");
         chroot.arg(&root).arg(Path::new("/usr/bin").join(program)).args(words);
-        finish(&mut chroot).with_context(|| format!("the installed command cannot `{line}`"))?;
+        finish_shown(&mut chroot).with_context(|| format!("the installed command cannot `{line}`"))?;
     }
     let records = std::fs::read_to_string(root.join("flows.csv"))?;
     ensure!(records.lines().count() > 10, "the installed command wrote no records: {records}");
     let mut dpkg = Command::new("dpkg");
-    finish(dpkg.arg(format!("--root={}", root.display())).args(["--remove", "flowloom"]))?;
+    finish_shown(dpkg.arg(format!("--root={}", root.display())).args(["--remove", "flowloom"]))?;
     ensure!(!root.join("usr/bin/flowloom").exists(), "{deb} leaves its program behind");
     std::fs::remove_dir_all(&root)?;
     Ok(())

@@ -15,6 +15,8 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::program::finish_shown;
+
 /// Runs the checks of a release, builds the command, and writes to target/release-files an archive,
 /// a .deb, a bill of materials (CycloneDX) and SHA256SUMS. As root it installs the .deb in an empty
 /// root and runs it there.
@@ -103,17 +105,9 @@ fn build(root: &Path, target: &str) -> Result<PathBuf> {
         );
         cargo.env(format!("CC_{}", target.replace('-', "_")), linker);
     }
-    finish(&mut cargo).with_context(|| {
+    finish_shown(&mut cargo).with_context(|| {
         format!("the command cannot be built; is {target} there? rustup target add {target}")
     })?;
     let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     Ok(root.join(folder).join(target).join("release/flowloom"))
-}
-
-/// Runs a program to its end.
-fn finish(command: &mut Command) -> Result<()> {
-    eprintln!("{command:?}");
-    let status = command.status().with_context(|| format!("{command:?} cannot be run"))?;
-    ensure!(status.success(), "{command:?} failed");
-    Ok(())
 }

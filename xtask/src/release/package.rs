@@ -6,7 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Release, finish};
+use super::Release;
+use crate::program::finish_shown;
 
 /// Completion scripts: shell, path below the tree.
 const COMPLETIONS: [(&str, &str); 3] = [
@@ -38,12 +39,12 @@ pub(super) fn lay_out(release: &Release<'_>, program: &Path) -> Result<()> {
     std::fs::set_permissions(&here, PermissionsExt::from_mode(0o755))?;
     let manual = tree.join("usr/share/man/man1");
     std::fs::create_dir_all(&manual)?;
-    finish(Command::new(&here).arg("man").arg(&manual))?;
+    finish_shown(Command::new(&here).arg("man").arg(&manual))?;
     let pages: Vec<_> = std::fs::read_dir(&manual)?
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<std::io::Result<_>>()?;
     // Without time and name, so that two runs give the same bytes.
-    finish(Command::new("gzip").arg("-9n").args(pages))?;
+    finish_shown(Command::new("gzip").arg("-9n").args(pages))?;
     for (shell, path) in COMPLETIONS {
         let script = Command::new(&here).args(["completions", shell]).output()?;
         ensure!(script.status.success() && !script.stdout.is_empty(), "completions {shell} failed");
@@ -76,7 +77,7 @@ pub(super) fn archive(release: &Release<'_>) -> Result<String> {
         .arg(format!("--file={}", release.out.join(&file).display()))
         .arg("usr")
         .env("GZIP", "-n");
-    finish(&mut tar)?;
+    finish_shown(&mut tar)?;
     Ok(file)
 }
 
@@ -87,7 +88,7 @@ pub(super) fn deb(release: &Release<'_>) -> Result<String> {
     let mut deb = Command::new("cargo");
     deb.current_dir(release.root).args(["deb", "--package", "flowloom-cli", "--no-build", "--no-strip"]);
     deb.args(["--target", &release.target, "--output"]).arg(release.out.join(&file));
-    finish(deb.env("SOURCE_DATE_EPOCH", time_of(release.root)?))
+    finish_shown(deb.env("SOURCE_DATE_EPOCH", time_of(release.root)?))
         .context("cargo deb makes the package: cargo install cargo-deb --locked")?;
     Ok(file)
 }

@@ -29,6 +29,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
+use crate::program::exit_code;
 use crate::source::{self, SourceFile};
 
 /// A broken rule: the place, the problem, and the remedy.
@@ -115,7 +116,7 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
         eprintln!("{finding}\n");
     }
     eprintln!("{}tidy: {} findings in {} files", lines::table(&tree), findings.len(), tree.sizes.len());
-    Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(exit_code(findings.is_empty()))
 }
 
 #[cfg(test)]
