@@ -103,6 +103,8 @@ pub struct Conversations {
     /// Flows of the base and of the new run that belong to further conversations, which are not
     /// told apart.
     beyond: [u64; 2],
+    /// Flows without an opening that belong to conversations whose ends are the other way round.
+    turned: u64,
     /// The largest of those that appeared, at most 1000.
     largest_appeared: Vec<Amounts>,
     /// The largest of those that are gone, at most 1000.
@@ -163,9 +165,14 @@ fn factor(base: u64, new: u64) -> String {
 }
 
 impl Conversations {
-    /// Sorts the conversations of two runs. `beyond` are flows of others, and `handshakes` the
-    /// times of each run.
-    pub fn new(mut all: Vec<Amounts>, beyond: [u64; 2], handshakes: [Option<HandshakeTimes>; 2]) -> Self {
+    /// Sorts the conversations of two runs. `beyond` are flows of others, `turned` those whose ends
+    /// were exchanged, and `handshakes` the times of each run.
+    pub fn new(
+        mut all: Vec<Amounts>,
+        beyond: [u64; 2],
+        turned: u64,
+        handshakes: [Option<HandshakeTimes>; 2],
+    ) -> Self {
         all.sort_by(|a, b| b.largest().cmp(&a.largest()).then_with(|| a.name.cmp(&b.name)));
         let total = all.len() as u64;
         let (mut new, mut old, mut other) = (Vec::new(), Vec::new(), Vec::new());
@@ -188,6 +195,7 @@ impl Conversations {
             changed,
             alike: total - appeared - gone - changed,
             beyond,
+            turned,
             largest_appeared: new,
             largest_gone: old,
             largest_changed: other,
@@ -249,6 +257,10 @@ impl CompareRuns {
         if conversations.beyond != [0, 0] {
             let [base, new] = conversations.beyond.map(grouped);
             lines.push(format!("not told apart: {base} records of the base, {new} of the new run"));
+        }
+        if conversations.turned > 0 {
+            let turned = counted(conversations.turned, "record");
+            lines.push(format!("{turned} without an opening compared with the ends exchanged"));
         }
         lines
     }

@@ -99,7 +99,8 @@ fn records_beside(path: &Path) -> Option<PathBuf> {
 /// The conversations of a run.
 #[derive(Default)]
 struct Records {
-    sums: HashMap<Key, Sum>,
+    /// By key, and of records that may have their ends the wrong way round by source port.
+    sums: HashMap<(Key, String), Sum>,
     beyond: u64,
     handshakes: Vec<u64>,
 }
@@ -109,6 +110,20 @@ struct Sum {
     amount: Amount,
     handshakes: u64,
     handshake_ns: u64,
+}
+
+impl Sum {
+    fn add(&mut self, other: &Self) {
+        self.amount.flows += other.amount.flows;
+        self.amount.packets = self.amount.packets.saturating_add(other.amount.packets);
+        self.amount.bytes = self.amount.bytes.saturating_add(other.amount.bytes);
+        self.handshakes += other.handshakes;
+        self.handshake_ns = self.handshake_ns.saturating_add(other.handshake_ns);
+    }
+
+    fn into_amount(self) -> Amount {
+        Amount { handshake_ns: self.handshake_ns.checked_div(self.handshakes), ..self.amount }
+    }
 }
 
 impl Records {
@@ -121,7 +136,7 @@ impl Records {
         let mut missing: HashMap<&str, Amount> = HashMap::new();
         let lacking = hosts.iter_mut().filter_map(|host| host.side(side).is_none().then_some(&*host));
         missing.extend(lacking.map(|host| (host.name.as_str(), Amount::default())));
-        for ([source, destination, ..], sum) in &self.sums {
+        for (([source, destination, ..], _), sum) in &self.sums {
             let is_same = source == destination;
             for end in [Some(source), Some(destination).filter(|_| !is_same)].into_iter().flatten() {
                 if let Some(amount) = missing.get_mut(end.as_str()) {
@@ -159,6 +174,7 @@ fn read(path: &Path) -> Result<Records, Failure> {
     let [number, packets, bytes] = [wanted("protocol")?, wanted("packets")?, wanted("bytes")?];
     let back = ["reverse_packets", "reverse_bytes"].map(place);
     let handshake = place("handshake_rtt");
+    let source_port = place("source_port").zip(place("direction"));
     let mut records = Records::default();
     let mut line = csv::StringRecord::new();
     while lines.read_record(&mut line).map_err(|error| failed(&error))? {
@@ -178,28 +194,31 @@ fn read(path: &Path) -> Result<Records, Failure> {
         if key[3].is_empty() {
             key[3] = format!("protocol {}", text(number));
         }
+        let mut turnable = String::new();
         if !text(number).parse().is_ok_and(has_ports) {
             key[2].clear();
+        } else if let Some((source_port, direction)) = source_port {
+            let ports = [source_port, port].map(|at| text(at).parse::<u16>().unwrap_or_default());
+            // The first captured packet is more often a request: its source has the higher port.
+            let may_be_answer = text(direction) == "first_packet" && ports[0] <= ports[1];
+            if text(direction) == "arbitrary" || may_be_answer {
+                turnable = text(source_port).to_owned();
+            }
         }
+        let key = (key, turnable);
         let is_full = records.sums.len() >= CONVERSATIONS_MAX && !records.sums.contains_key(&key);
         if is_full {
             records.beyond += 1;
             continue;
         }
-        let sum = records.sums.entry(key).or_default();
-        sum.amount.flows += 1;
-        sum.amount.packets = sum.amount.packets.saturating_add(sum_of(packets, back[0])?);
-        sum.amount.bytes = sum.amount.bytes.saturating_add(sum_of(bytes, back[1])?);
-        if let Some(took) = handshake.map_or(Ok(None), number_at)? {
-            sum.handshakes += 1;
-            sum.handshake_ns = sum.handshake_ns.saturating_add(took);
-            if records.handshakes.len() < HANDSHAKES_MAX {
-                records.handshakes.push(took);
-            }
-        }
-    }
-    for sum in records.sums.values_mut() {
-        sum.amount.handshake_ns = sum.handshake_ns.checked_div(sum.handshakes);
+        let took = handshake.map_or(Ok(None), number_at)?;
+        let (packets, bytes) = (sum_of(packets, back[0])?, sum_of(bytes, back[1])?);
+        records.sums.entry(key).or_default().add(&Sum {
+            amount: Amount { flows: 1, packets, bytes, handshake_ns: None },
+            handshakes: u64::from(took.is_some()),
+            handshake_ns: took.unwrap_or(0),
+        });
+        records.handshakes.extend(took.filter(|_| records.handshakes.len() < HANDSHAKES_MAX));
     }
     Ok(records)
 }
@@ -209,15 +228,28 @@ fn conversations(mut records: [Records; 2]) -> Conversations {
     let handshakes = records
         .each_mut()
         .map(|records| HandshakeTimes::from_times(std::mem::take(&mut records.handshakes)));
-    let mut both: HashMap<Key, [Option<Amount>; 2]> = HashMap::new();
-    for (side, records) in records.into_iter().enumerate() {
-        for (key, sum) in records.sums {
-            both.entry(key).or_default()[side] = Some(sum.amount);
+    let sums = (0..).zip(records).flat_map(|(side, records)| {
+        records.sums.into_iter().map(move |((key, source_port), sum)| (source_port, key, side, sum))
+    });
+    let mut sums: Vec<(String, Key, usize, Sum)> = sums.collect();
+    // Those without a source port come first: their direction is known.
+    sums.sort_unstable_by(|a, b| (&a.0, &a.1, a.2).cmp(&(&b.0, &b.1, b.2)));
+    let (mut both, mut turned): (HashMap<Key, [Option<Sum>; 2]>, _) = (HashMap::new(), 0);
+    for (source_port, mut key, side, sum) in sums {
+        if !source_port.is_empty() && !both.contains_key(&key) {
+            let [source, destination, _, protocol] = key.clone();
+            let other = [destination, source, source_port, protocol];
+            if both.contains_key(&other) {
+                key = other;
+                turned += sum.amount.flows;
+            }
         }
+        both.entry(key).or_default()[side].get_or_insert_default().add(&sum);
     }
-    let named = both.into_iter().map(|([source, destination, port, protocol], [base, new])| {
+    let named = both.into_iter().map(|([source, destination, port, protocol], sides)| {
         let port = if port.is_empty() { port } else { format!(" port {port}") };
+        let [base, new] = sides.map(|side| side.map(Sum::into_amount));
         Amounts { name: format!("{source} → {destination}{port} {protocol}"), base, new }
     });
-    Conversations::new(named.collect(), beyond, handshakes)
+    Conversations::new(named.collect(), beyond, turned, handshakes)
 }
