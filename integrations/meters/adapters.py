@@ -8,6 +8,7 @@ defines otherwise than the answers, is absent from its records and is not judged
 import csv
 import json
 import re
+import shutil
 import struct
 import subprocess
 import tempfile
@@ -181,7 +182,7 @@ class NFStream(Meter):
 
 class CicFlowMeter(Meter):
     name = "cicflowmeter"
-    install = "PyPI `cicflowmeter`, with `scapy` 2.5.0: later ones do not call its session"
+    install = "PyPI `cicflowmeter`, with Debian `tcpdump`, and `scapy` 2.5.0: later ones do not call its session"
     settings = "its constant `EXPIRED_UPDATE` set to 60, which has no option"
     protocols = {"tcp", "udp"}
     has_ipv6 = False
@@ -193,7 +194,8 @@ class CicFlowMeter(Meter):
     has_vlans = False
 
     def version(self):
-        return pypi_version("cicflowmeter")
+        # scapy reads captures with its help.
+        return pypi_version("cicflowmeter") if shutil.which("tcpdump") else None
 
     def records(self, path, settings):
         from cicflowmeter import flow_session

@@ -15,7 +15,7 @@ const PACKAGES: [&str; 4] = ["nfstream==6.6.0", "cicflowmeter==0.2.0", "netflowe
 /// Generates scenarios, runs this project, NFStream, cicflowmeter, netflower, nfpcapd, softflowd,
 /// argus and tshark over them, and prints the share of right values of each in Markdown. Packages
 /// come from PyPI into target/meters, the others from Debian: nfdump, softflowd, argus-server,
-/// argus-client, tshark. Programs that are not installed are named.
+/// argus-client, tshark, tcpdump. Programs that are not installed are named.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask peers meters")]
 struct Options {

@@ -172,7 +172,7 @@ fn tshark_counts_connections_as_they_were_constructed() {
         // of the window, and acknowledgements of what was never sent, as the columns do.
         if [
             "vlan-twins", "fragments", "offloaded", "ack-unsent", "open-blind-reset",
-            "close-reset-outside", "reuse-same", "reuse-after-refusal",
+            "close-reset-outside", "reuse-same", "reuse-after-refusal", "reuse-after-scan",
         ]
         .iter()
         .any(|name| dimensions.contains(&(*name).into()))
