@@ -347,8 +347,8 @@ impl<'a> Passes<'a> {
         ))
     }
 
-    /// Passes each selected packet to `take`, with its key, if it has one, and with its number, from
-    /// 0.
+    /// Passes each selected packet to `take`, with its number, from 0, and with its key, if it has
+    /// one.
     fn each(
         &self,
         replay: &Replay,
