@@ -202,7 +202,7 @@ fn read(path: &Path) -> Result<Records, Failure> {
             // The first captured packet is more often a request: its source has the higher port.
             let may_be_answer = text(direction) == "first_packet" && ports[0] <= ports[1];
             if text(direction) == "arbitrary" || may_be_answer {
-                turnable = text(source_port).to_owned();
+                text(source_port).clone_into(&mut turnable);
             }
         }
         let key = (key, turnable);
