@@ -138,10 +138,11 @@ impl Table {
             // The next place where a literal of the patterns begins.
             return self.scan_skipping(state, bytes, best, |at| {
                 match leap.finder.find(bytes, regex_automata::Span { start: at, end: bytes.len() }) {
-                    Some(found) => found.start,
+                    Some(found) => Some(found.start),
                     // No match begins before the last bytes, in which a truncated literal may
                     // begin.
-                    None => at.max((bytes.len() + 1).saturating_sub(leap.literal_bytes_max)),
+                    None => Some(at.max((bytes.len() + 1).saturating_sub(leap.literal_bytes_max)))
+                        .filter(|&at| at < bytes.len()),
                 }
             });
         }
@@ -150,7 +151,7 @@ impl Table {
             // previous one; this search has no such dependency.
             return self.scan_skipping(state, bytes, best, |at| {
                 let mut rest = bytes[at..].iter();
-                rest.position(|&byte| leaves[usize::from(byte)]).map_or(bytes.len(), |stays| at + stays)
+                rest.position(|&byte| leaves[usize::from(byte)]).map(|stays| at + stays)
             });
         }
         for &byte in bytes {
@@ -204,15 +205,15 @@ impl Table {
         state: u16,
         bytes: &[u8],
         best: &mut u16,
-        skip: impl Fn(usize) -> usize,
+        skip: impl Fn(usize) -> Option<usize>,
     ) -> u16 {
         let mut state = state;
         let mut at = 0;
         while at < bytes.len() {
             if state == START {
-                at = skip(at);
-                if at == bytes.len() {
-                    break;
+                match skip(at) {
+                    Some(found) => at = found,
+                    None => break,
                 }
             }
             state = self.step(state, bytes[at]);
