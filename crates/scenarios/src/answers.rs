@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::contents;
 use crate::frame::{Frame, TCP};
 use crate::script::{Role, SECOND, SERVER, Segment, Sent, protocol_name};
-use crate::tcp::{ACK, FIN, RST, SYN};
+use crate::tcp::{ACK, FIN, MALFORMED_BYTES, RST, SYN};
 
 /// A flow ends if none of its packets passes the tap for longer than this.
 pub(crate) const IDLE_TIMEOUT_S: u64 = 60;
@@ -273,7 +273,12 @@ impl Captured<'_> {
     /// Returns the elements of `packets`.
     fn json(&self, stamp_ns: u64) -> String {
         let Self { sent, frame, .. } = self;
-        let header_bytes = sent.datagram.body.len() - sent.datagram.payload_bytes;
+        let is_malformed = sent.segment.is_some_and(|segment| segment.role == Role::Malformed);
+        let header_bytes = if is_malformed {
+            MALFORMED_BYTES
+        } else {
+            sent.datagram.body.len() - sent.datagram.payload_bytes
+        };
         let [wire, ip, payload] = [frame.bytes.len(), frame.ip_bytes, frame.payload_bytes];
         let of_tcp = sent.segment.map_or_else(String::new, |segment| {
             let Segment { flags, range: (sequence, _), acknowledged, window, .. } = segment;

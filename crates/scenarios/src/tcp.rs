@@ -15,6 +15,8 @@ const URG: u8 = 32;
 const ECE: u8 = 64;
 const CWR: u8 = 128;
 
+/// What a malformed header states as its length.
+pub(crate) const MALFORMED_BYTES: usize = 60;
 const WINDOW_OF_SYN: u16 = 64_240;
 /// The largest shift of windows [RFC 7323 §2.3].
 const SHIFT_MAX: u8 = 14;
@@ -553,7 +555,7 @@ impl<'a> Connection<'a> {
         role: Role,
     ) {
         if role == Role::Malformed {
-            header[12] = 0xF0;
+            header[12] = (MALFORMED_BYTES / 4 << 4) as u8;
         }
         let range = (begin, begin.wrapping_add(data.len() as u64 + numbers_of(flags)));
         let window = u16::from_be_bytes([header[14], header[15]]);

@@ -452,11 +452,12 @@ fn tcp(scenario: &Json, flow: &Json, packets: &[Packet], out: &mut Vec<(String, 
     let others = ["keep_alives", "zero_window_probes", "duplicates"];
     let has_others =
         ["client", "server"].iter().any(|side| others.iter().any(|name| flow[side][name] != 0));
-    if !has_others && !has(scenario, "bad-offset") {
+    if !has_others {
         let mut duplicates = [0_u64; 2];
         // Next number, acknowledgement and window of each side.
         let mut last = [None::<(i64, i64, u64)>; 2];
-        for packet in packets {
+        // A segment whose header is longer than its packet has no numbers.
+        for packet in packets.iter().filter(|packet| packet.header_bytes + 20 <= packet.ip_bytes) {
             let side = &mut last[packet.way];
             let same = (packet.sequence, packet.acknowledged, packet.window);
             let is_plain = packet.payload_bytes == 0 && !packet.has(SYN | FIN | RST) && packet.window > 0;
