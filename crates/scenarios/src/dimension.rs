@@ -336,7 +336,11 @@ impl Dimension {
                 matches!(other.axis, View | Phase | Reuse)
                     || matches!(
                         other.name,
-                        "snap-length" | "close-half" | "close-reset-in-flight" | "close-reset-then-data"
+                        "snap-length"
+                            | "close-half"
+                            | "close-reset"
+                            | "close-reset-in-flight"
+                            | "close-reset-then-data"
                     )
             }
             _ if self.axis == Contents => other.axis == View || other.name == "snap-length",

@@ -5,6 +5,9 @@ use serde_json::Value as Json;
 use crate::derived::{ACK, FIN, Packet, RST, SYN};
 use crate::judge::{begins, has, number};
 
+/// Ports of servers in scenarios.
+const SERVERS: [u64; 8] = [21, 53, 80, 443, 6669, 8000, 8080, 25_565];
+
 /// Adds state, history and bytes in Zeek's terms of flows whose beginning was captured whole.
 pub(crate) fn conn(scenario: &Json, flow: &Json, packets: &[Packet], out: &mut Vec<(String, Json)>) {
     let is_unclear = scenario["dimensions"].as_array().unwrap().iter().any(|name| {
@@ -41,7 +44,7 @@ pub(crate) fn conn(scenario: &Json, flow: &Json, packets: &[Packet], out: &mut V
     }
     let is_swapped = has(scenario, "open-swapped");
     // A port of servers decides about the roles before the SYN comes.
-    let is_unclear = is_unclear || is_swapped && flow["server"]["port"] == 8000;
+    let is_unclear = is_unclear || is_swapped && SERVERS.contains(&number(&flow["server"], "port"));
     if is_unclear || !packets.iter().take(2).any(|packet| packet.flags & (SYN | ACK) == SYN) {
         return;
     }
@@ -87,7 +90,6 @@ pub(crate) fn conn(scenario: &Json, flow: &Json, packets: &[Packet], out: &mut V
 /// Returns the originator of a connection whose first packet has no SYN alone: the other end, if
 /// the packet comes from a port of servers and does not go to one, or goes to a higher one.
 fn originator(flow: &Json, packets: &[Packet]) -> Option<&'static str> {
-    const SERVERS: [u64; 8] = [21, 53, 80, 443, 6669, 8000, 8080, 25_565];
     let first = packets.first().filter(|packet| packet.flags & (SYN | ACK) != SYN)?;
     let sides = ["client", "server"];
     let sender = usize::try_from(flow["packets"][0][1].as_u64()?).unwrap();
