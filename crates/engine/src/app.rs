@@ -300,6 +300,9 @@ pub trait FlowState: Default + Send + Sync + 'static {
     }
 }
 
+/// The state of an application that keeps nothing of a flow.
+impl FlowState for () {}
+
 /// The columns of two states, one after the other.
 struct Both<A, B>(std::marker::PhantomData<fn() -> (A, B)>);
 

@@ -146,6 +146,7 @@ impl ReproduceResult {
             |is: fn(&Agreement) -> bool| items.iter().filter(|record| is(&record.outcome.verdict)).count();
         let failed = items.iter().filter(|record| !record.holds()).count();
         let ours = match failed as u64 {
+            0 if items.is_empty() => String::from("no value was compared"),
             0 => String::from("all values lie within our bands"),
             many => format!(
                 "{} {} values outside our bands",
@@ -253,8 +254,8 @@ fn ablation_table(records: &[Record]) -> Vec<String> {
     if rows.is_empty() {
         return Vec::new();
     }
-    let head =
-        ["switched off", "item", "verdict", "without", "noticed", "greatest effect"].map(str::to_owned);
+    let head = ["switched off", "item", "verdict", "without", "noticed", "greatest effect, one seed"]
+        .map(str::to_owned);
     let width =
         |at: usize| rows.iter().chain([&head]).map(|row| row[at].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..6).map(width).collect();
