@@ -16,10 +16,15 @@ const PROCESS_BYTES: u64 = 24 << 20;
 #[derive(Clone, Debug)]
 pub struct Budget {
     bytes: u64,
+    /// Bytes that are taken for rows.
+    rows: u64,
     source: &'static str,
     /// What raises it.
     advice: &'static str,
 }
+
+/// A table for the smallest number of flows.
+const TABLE_BYTES: u64 = 1 << 20;
 
 /// What raises the memory that is free.
 const FREE_ADVICE: &str = "a process with more memory (ulimit -v, control group)";
@@ -41,13 +46,29 @@ impl Budget {
         let free = memory::available_bytes().unwrap_or(u64::MAX);
         match given {
             Some(bytes) if bytes <= free => {
-                Self { bytes, source: "--memory is", advice: "a larger --memory" }
+                Self { bytes, rows: 0, source: "--memory is", advice: "a larger --memory" }
             }
             Some(_) => {
-                Self { bytes: free, source: "--memory exceeds the free memory of", advice: FREE_ADVICE }
+                let source = "--memory exceeds the free memory of";
+                Self { bytes: free, rows: 0, source, advice: FREE_ADVICE }
             }
-            None => Self { bytes: share(free), source: of_free, advice: FREE_ADVICE },
+            None => Self { bytes: share(free), rows: 0, source: of_free, advice: FREE_ADVICE },
         }
+    }
+
+    /// Takes memory for the rows of a result.
+    #[must_use]
+    pub fn with_rows(self, bytes: u64) -> Self {
+        Self { rows: bytes, ..self }
+    }
+
+    /// Returns the bytes that rows may take beside the flow tables.
+    ///
+    /// # Errors
+    ///
+    /// As [`without`](Self::without).
+    pub fn rows_bytes_max(self) -> Result<u64, Failure> {
+        Ok((self.without(&[])? - TABLE_BYTES) / 4)
     }
 
     /// Returns the memory left for flow tables after the process and these parts.
@@ -56,9 +77,8 @@ impl Budget {
     ///
     /// A message with all figures if nothing is left.
     pub fn without(self, parts: &[(&str, u64)]) -> Result<u64, Failure> {
-        /// A table for the smallest number of flows.
-        const TABLE_BYTES: u64 = 1 << 20;
-        let own = [("the process", PROCESS_BYTES)];
+        let own = [("the process", PROCESS_BYTES), ("rows", self.rows)];
+        let smaller = if parts.is_empty() { "" } else { "smaller rings, or " };
         let parts = || own.iter().chain(parts).filter(|(_, bytes)| *bytes > 0);
         let taken = parts().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
         let left = self.bytes.saturating_sub(taken);
@@ -67,7 +87,6 @@ impl Budget {
         }
         let each: Vec<String> =
             parts().map(|(name, of_part)| format!("{name} {}", bytes(*of_part))).collect();
-        let smaller = if parts().count() > 1 { "smaller rings, or " } else { "" };
         Err(Failure::Usage(format!(
             "{} {}, which leaves too little for flow tables: {}\n  at least {} are needed; use {smaller}{}",
             self.source,
@@ -142,8 +161,11 @@ mod tests {
 
     #[test]
     fn tables_beyond_memory_are_refused_with_all_figures() {
-        let budget = Budget { bytes: 100 << 20, source: "--memory is", advice: "a larger --memory" };
+        let budget =
+            Budget { bytes: 100 << 20, rows: 0, source: "--memory is", advice: "a larger --memory" };
         assert_eq!(budget.clone().without(&[("rings", 16 << 20)]).unwrap(), 60 << 20);
+        assert_eq!(budget.clone().rows_bytes_max().unwrap(), 75 << 18);
+        assert_eq!(budget.clone().with_rows(1 << 20).without(&[]).unwrap(), 75 << 20);
         let failure = budget.without(&[("rings", 80 << 20)]).unwrap_err();
         for word in ["--memory is", "the process", "rings", "at least"] {
             assert!(failure.text().contains(word), "{}", failure.text());
@@ -154,14 +176,14 @@ mod tests {
     fn only_limits_that_were_given_are_named_in_a_refusal() {
         let refusal = |budget: Budget| budget.without(&[]).unwrap_err().text().to_owned();
         assert!(refusal(Budget::of_free(Some(1))).ends_with("use a larger --memory"));
-        let short = Budget { bytes: 1, source: "the free memory is", advice: FREE_ADVICE };
+        let short = Budget { bytes: 1, rows: 0, source: "the free memory is", advice: FREE_ADVICE };
         assert!(!refusal(short).contains("--"));
     }
 
     #[test]
     fn growing_tables_reduce_the_memory_of_fields_to_a_minimum() {
         let memory = FieldMemory::new(u64::MAX);
-        let budget = Budget { bytes: (1024 + 24) << 20, source: "", advice: "" };
+        let budget = Budget { bytes: (1024 + 24) << 20, rows: 0, source: "", advice: "" };
         let shares = budget.divide(u64::MAX, Some(&memory)).unwrap();
         let fields = shares.fields.unwrap();
         assert_eq!((fields.run_bytes, fields.min_bytes), (896 << 20, 112 << 20));

@@ -12,6 +12,7 @@ use flowloom::tcb_cache::Policy;
 use flowloom::traffic::dedup::DedupWindow;
 use flowloom::traffic::sample::Sampling;
 
+use crate::memory_budget::Budget;
 use crate::part_file::PartNumber;
 use crate::record_view::{Columns, FieldGroups, Where};
 
@@ -320,6 +321,10 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
     pub(crate) memory: Option<u64>,
 
+    /// Bytes of the rows that `top` makes of the records.
+    #[arg(skip)]
+    pub(crate) rows_bytes: u64,
+
     /// Patterns for labels of protocols (--app l7, --fields l7): an l7-filter .pat file, a flowloom
     /// pattern file, or a folder of either [default: builtin]
     #[arg(long, value_name = "PATH")]
@@ -395,6 +400,11 @@ impl Replay {
             [parse::Extent(range)] if !self.is_part_by_time() => range.as_ref(),
             _ => None,
         }
+    }
+
+    /// Returns the memory of the run.
+    pub(crate) fn budget(&self) -> Budget {
+        Budget::of_free(self.memory).with_rows(self.rows_bytes)
     }
 
     /// Returns the option that makes the run a part of a larger input, if there is one.

@@ -45,10 +45,9 @@ pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
     }
     replay.layout = if arguments.workers.is_none() { Some(LayoutName::Inline) } else { None };
     // The groups take their memory first; the tables have the rest.
-    let budget = Budget::of_free(arguments.input.memory);
-    let groups_max = arguments.groups_max.min(budget.bytes() / 4 / GROUP_BYTES).max(1);
-    let rest = budget.bytes().saturating_sub(groups_max.saturating_mul(GROUP_BYTES));
-    replay.memory = Some(rest).filter(|_| budget.bytes() < u64::MAX);
+    let rows_bytes_max = Budget::of_free(arguments.input.memory).rows_bytes_max()?;
+    let groups_max = arguments.groups_max.min(rows_bytes_max / GROUP_BYTES).max(1);
+    replay.rows_bytes = groups_max.saturating_mul(GROUP_BYTES).min(rows_bytes_max);
     let sort = arguments.sort;
     let mut fields = Fields::for_sort(sort);
     if let Some(name) = fields.group() {

@@ -29,7 +29,6 @@ use crate::args::Common;
 use crate::args::replay::{AppName, Replay};
 use crate::exit::Failure;
 use crate::host::isa_named;
-use crate::memory_budget::Budget;
 use crate::part_file;
 use crate::record_view::RecordPlan;
 use crate::render::replay::VerifyFigures;
@@ -68,7 +67,7 @@ impl Work {
     /// Chooses the bare application if it suffices, and otherwise accounting with modules.
     fn choose(arguments: &Replay, modules: Option<Modules>, common: &Common) -> Result<Self, Failure> {
         // Patterns and rules may take what is left before the tables ask.
-        Budget::of_free(arguments.memory).without(&[])?;
+        arguments.budget().without(&[])?;
         let rules = Rules::from_arguments(arguments, common)?;
         let labels = modules.map_or(arguments.app == AppName::L7, |modules| modules.labels);
         let l7 = l7::plan(arguments, labels)?;

@@ -31,7 +31,7 @@ use crate::args::scheduler::SchedulerName;
 use crate::exit::{Failure, TableError};
 use crate::flow_file::{Destination, Format};
 use crate::growing_table::{SegmentOptions, fitted, growing_linehash};
-use crate::memory_budget::{Budget, FieldShare, Shares};
+use crate::memory_budget::{FieldShare, Shares};
 use crate::record_view::{FieldGroups, RecordPlan};
 use crate::render::{counted, some_of, warn};
 use crate::topology;
@@ -353,7 +353,7 @@ impl Tables {
             u32::try_from(equal + more).unwrap_or(u32::MAX)
         };
         let Shares { tables_bytes, fields } =
-            Budget::of_free(arguments.memory).divide(memory.others_bytes(config), memory.fields)?;
+            arguments.budget().divide(memory.others_bytes(config), memory.fields)?;
         // What flows keep outside of the tables takes its share of their memory.
         let (all, beside) = (memory.record_bytes as u64, memory.beside_bytes as u64);
         let memory_max_bytes = tables_bytes / tables / all.max(1) * (all - beside);
