@@ -46,6 +46,7 @@ static ALLOCATOR: flowloom::cpu::exhaustion::Allocator = flowloom::cpu::exhausti
 fn main() -> ExitCode {
     signals::outlive_full_files();
     // Without the handler, the signal keeps its default action.
+    flowloom::cpu::exhaustion::share_heap_where_addresses_are_few();
     let _ = flowloom::cpu::exhaustion::exit_when_exhausted(Status::Exhausted as i32);
     signals::outlive_cut_captures();
     match run() {

@@ -61,6 +61,22 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
+/// Lets all threads allocate from one heap if the addresses of the process are limited to less than
+/// 4 GiB: glibc reserves 64 MiB of addresses for each further heap. Call it before other threads
+/// start.
+pub fn share_heap_where_addresses_are_few() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: `limit` outlives the call.
+        let is_known = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) } == 0;
+        if is_known && limit.rlim_cur < 4 << 30 {
+            // SAFETY: the option only sets a number that later allocations read.
+            unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+        }
+    }
+}
+
 /// Ends the process with this exit status, rather than by a signal, when it aborts after an
 /// allocation has failed. It needs [`Allocator`] as the global allocator. Other aborts stay.
 ///

@@ -14,6 +14,12 @@ pub fn available_bytes() -> Option<u64> {
     available_below(Path::new("/"))
 }
 
+/// Returns how many addresses this process may still map, if the system reports them: a mapped file
+/// takes addresses, and they are few where they have 32 bits or `ulimit -v` limits them.
+pub fn unmapped_addresses() -> Option<u64> {
+    addresses_left(Path::new("/"), usize::MAX as u64)
+}
+
 /// Reads the `proc` and `sys` directories below `root`.
 fn available_below(root: &Path) -> Option<u64> {
     let machine = mem_available(&text(&root.join("proc/meminfo")));

@@ -7,6 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use flowloom_cpu::memory;
 use flowloom_packet::{Block, SharedBlock};
 use memmap2::Mmap;
 
@@ -86,8 +87,13 @@ impl Mapping {
     ///
     /// # Errors
     ///
-    /// Returns an error when the file system cannot map the file.
+    /// Returns an error when the file system cannot map the file, or when it would take most of the
+    /// addresses that the process may still use.
     pub(crate) fn new(file: File, head: &[u8]) -> io::Result<Self> {
+        let bytes = file.metadata()?.len();
+        if memory::unmapped_addresses().is_some_and(|addresses| bytes > addresses / 2) {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
         // SAFETY: the mapping is private and read-only, so nothing in this process writes through
         // it. `Mmap` requires that no other process changes the file. Changed contents appear as
         // different packet bytes, which every reader here treats as untrusted anyway, and a
