@@ -99,7 +99,7 @@ pub(crate) struct FlowName {
 
 /// What an error says of all forms.
 const FORMS: &str = "write a Community ID (1:…=), or protocol and ends as reports print them: 'tcp \
-    10.0.0.1:40000 192.0.2.1:443', 'icmp 10.0.0.1 192.0.2.1', '10.0.0.1', 'udp/53'";
+    10.0.0.1:40000 192.0.2.1:443', 'icmp 10.0.0.1 192.0.2.1', '10.0.0.1', 'udp/53'; commas in place of spaces need no quotes";
 
 /// Reads a whole number, also in hexadecimal.
 fn number<T: FromStr + TryFrom<u32>>(text: &str) -> Option<T> {
@@ -166,7 +166,8 @@ impl FlowName {
         fn set<T>(place: &mut Option<T>, value: T) -> Option<()> {
             place.replace(value).is_none().then_some(())
         }
-        let mut words = text.split_whitespace();
+        // Commas need no quotes in a shell.
+        let mut words = text.split([' ', '\t', ',']).filter(|word| !word.is_empty());
         while let Some(word) = words.next() {
             match word {
                 ">" | "->" | "<->" | "<>" => {}
@@ -318,6 +319,7 @@ mod tests {
         for text in [
             "tcp 192.0.2.1:443 <-> 10.0.0.1:40000",
             "6 10.0.0.1:40000  192.0.2.1:443",
+            "tcp,10.0.0.1:40000,192.0.2.1:443,vlan,none",
             "10.0.0.1 > 192.0.2.1",
             "192.0.2.1",
             "192.0.2.1:443",

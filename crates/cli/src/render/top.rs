@@ -287,6 +287,9 @@ impl Report for TopResult {
                 grouped(self.groups_max)
             ));
         }
+        if let ([row, ..], GroupBy::Conversation | GroupBy::Pair) = (&self.rows[..], self.by) {
+            lines.push(format!("Next        flowloom extract … -o out.pcapng --flow '{}'", row.name));
+        }
         lines.push(String::new());
         let shown = self.rows.len() as u64;
         let is_selection = self.packets_passed_over > 0 || self.records_passed_over.is_some_and(|n| n > 0);

@@ -10,7 +10,8 @@
 mod indexed;
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flowloom::engine::{Control, PacketSink, Released, SinkError, Verdict};
@@ -42,6 +43,17 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
     }
     if let Some(index) = &arguments.index {
         return indexed::run(arguments, index, common);
+    }
+    let is_end = |path: &&PathBuf| {
+        let text = path.to_str().unwrap_or_default();
+        (text.parse::<SocketAddr>().is_ok() || text.parse::<IpAddr>().is_ok()) && !path.exists()
+    };
+    if let Some(end) = input.inputs.iter().find(is_end) {
+        return Err(Failure::Usage(format!(
+            "{} is an end of a flow and not a capture\n  quote the flow, or write commas: --flow \
+             tcp,10.0.0.1:40000,192.0.2.1:443",
+            end.display()
+        )));
     }
     let selects_records = input.record_filter.is_some() || !arguments.flow.is_empty();
     // Packets without a flow have neither a record nor a verdict.
