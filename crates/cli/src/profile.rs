@@ -2,6 +2,7 @@
 //! by packet.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use flowloom::flow_key::{Direction, FlowKey, IpFamily};
 use flowloom::packet::clock::{ClockCounts, PacketClock};
@@ -18,6 +19,21 @@ const RANKS_MAX: usize = 10_000;
 const SIZE_MAX: usize = 65_536;
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
+const HOUR_NS: u64 = 3_600 * NS_PER_SECOND;
+const DAY_NS: u64 = 24 * HOUR_NS;
+/// 1990-01-01: no capture is older.
+const OLDEST_NS: u64 = 7_305 * DAY_NS;
+
+/// A packet whose time stamp is probably wrong.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OddTime {
+    /// The number of the packet, from 1.
+    pub(crate) packet: u64,
+    pub(crate) time_ns: u64,
+    /// The time of the packet before it, if it is wrong relative to that.
+    pub(crate) before_ns: Option<u64>,
+    pub(crate) why: &'static str,
+}
 
 /// The period of a flow between two idle times.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +86,9 @@ pub(crate) struct Profiler {
     bytes_captured: u64,
     cut_packets: u64,
     clock: PacketClock,
+    now_ns: u64,
+    stamp_ns: Option<u64>,
+    odd_time: Option<OddTime>,
     first_ns: u64,
     last_ns: u64,
     sizes: Vec<u64>,
@@ -90,6 +109,8 @@ pub(crate) struct Profile {
     pub(crate) bytes_captured: u64,
     pub(crate) cut_packets: u64,
     pub(crate) clock: ClockCounts,
+    /// The first packet with such a time.
+    pub(crate) odd_time: Option<OddTime>,
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
     pub(crate) size_p50: u64,
@@ -136,6 +157,11 @@ impl Profiler {
             bytes_captured: 0,
             cut_packets: 0,
             clock: PacketClock::default(),
+            now_ns: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(u64::MAX, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)),
+            stamp_ns: None,
+            odd_time: None,
             first_ns: u64::MAX,
             last_ns: 0,
             sizes: vec![0; SIZE_MAX + 1],
@@ -161,6 +187,7 @@ impl Profiler {
         self.bytes_on_wire += u64::from(raw.counted_bytes());
         self.bytes_captured += u64::from(raw.captured_bytes);
         self.cut_packets += u64::from(raw.captured_bytes < raw.wire_bytes);
+        self.look_at_time(raw.time_ns);
         let time_ns = self.clock.tick(raw.time_ns);
         self.last_ns = time_ns;
         self.first_ns = self.first_ns.min(time_ns);
@@ -182,6 +209,24 @@ impl Profiler {
                 }
             }
         }
+    }
+
+    /// Remembers the first packet whose time stamp is probably wrong.
+    fn look_at_time(&mut self, time_ns: u64) {
+        let before_ns = self.stamp_ns.replace(time_ns);
+        let (why, before_ns) = match before_ns {
+            _ if self.odd_time.is_some() => return,
+            Some(before) if time_ns.saturating_add(HOUR_NS) < before => {
+                ("more than an hour before", before_ns)
+            }
+            Some(before) if before.saturating_add(365 * DAY_NS) < time_ns => {
+                ("more than a year after", before_ns)
+            }
+            _ if time_ns < OLDEST_NS => ("before 1990", None),
+            _ if time_ns > self.now_ns.saturating_add(DAY_NS) => ("in the future", None),
+            _ => return,
+        };
+        self.odd_time = Some(OddTime { packet: self.packets, time_ns, before_ns, why });
     }
 
     fn layer(&mut self, headers: &Headers, bytes: &[u8]) {
@@ -249,6 +294,7 @@ impl Profiler {
             bytes_on_wire: self.bytes_on_wire,
             bytes_captured: self.bytes_captured,
             cut_packets: self.cut_packets,
+            odd_time: self.odd_time,
             clock: self.clock.counts(),
             first_ns: if self.packets == 0 { 0 } else { self.first_ns },
             last_ns: self.last_ns,

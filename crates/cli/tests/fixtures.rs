@@ -13,6 +13,12 @@ use crate::bytes::{
 
 type Fixture = (&'static str, fn() -> Vec<u8>);
 
+/// Returns a capture of one flow with these times in seconds.
+fn stamped(seconds: &[u32]) -> Vec<u8> {
+    let packets = seconds.iter().flat_map(|second| pcap_record(*second, 46, 46, &udp_frame(7)));
+    pcap_header(1).into_iter().chain(packets).collect()
+}
+
 /// Every file that a transcript may name.
 pub(crate) const ALL: &[Fixture] = &[
     ("names.pcap", || {
@@ -41,10 +47,10 @@ pub(crate) const ALL: &[Fixture] = &[
             [block(0x0BAD, &[1; 40]), enhanced(0, 1, 46, &udp_frame(7)), enhanced(9, 2, 46, &udp_frame(7))];
         [pcapng_header(&[1]), packets.concat()].concat()
     }),
-    ("back.pcap", || {
-        let packets = [10, 20, 15, 30, 5].map(|second| pcap_record(second, 46, 46, &udp_frame(7)));
-        [pcap_header(1), packets.concat()].concat()
-    }),
+    ("back.pcap", || stamped(&[10, 20, 15, 30, 5])),
+    ("back-hours.pcap", || stamped(&[1_700_010_000, 1_700_000_000])),
+    ("gap-years.pcap", || stamped(&[1_600_000_000, 1_700_000_000])),
+    ("ahead.pcap", || stamped(&[4_200_000_000])),
     ("cut.pcap", || [pcap_header(1), pcap_record(1, 44, 46, &udp_frame(7)[..44])].concat()),
     ("more.pcap", || [pcap_header(1), pcap_record(1, 46, 40, &udp_frame(7))].concat()),
     ("ns.pcap", || {

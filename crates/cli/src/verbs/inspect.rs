@@ -15,11 +15,11 @@ use sha2::{Digest, Sha256};
 use crate::args::Common;
 use crate::args::inspect::Inspect;
 use crate::exit::{Failure, Status, check_decodable};
-use crate::profile::Profiler;
+use crate::profile::{OddTime, Profiler};
 use crate::progress::{Progress, label};
 use crate::render::inspect::{FileFigures, InspectResult};
 use crate::render::losses::LossFigures;
-use crate::render::{print, say_error, warn_of};
+use crate::render::{date, print, say_error, warn, warn_of};
 use crate::signals::stop_on_signals;
 
 /// Runs the command.
@@ -110,6 +110,18 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
     for notice in source.notices() {
         partial |= notice.is_partial_input();
         warn_of(notice, arguments.strict, common);
+    }
+    if let Some(OddTime { packet, time_ns, before_ns, why }) = profile.odd_time {
+        let before = before_ns
+            .map_or(String::new(), |before| format!(" that of the packet before it, {}", date(before)));
+        warn(
+            &format!(
+                "the time of packet {packet}, {}, is {why}{before}\n  the clock was wrong, or captures were \
+                 joined: editcap -t shifts times, mergecap sorts packets",
+                date(time_ns)
+            ),
+            common,
+        );
     }
     print(&result, common)?;
     if let Some(fault) = fault {
