@@ -55,7 +55,8 @@ pub trait ReplacementPolicy: core::fmt::Debug + Send {
     /// Records a hit in a line.
     fn hit(&mut self, _line: usize) {}
 
-    /// Records that a line was emptied because its session ended.
+    /// Records that a line was emptied because its session ended. It is called only in caches that
+    /// drop ended sessions, which those of Fig. 14 are not.
     fn closed(&mut self, _line: usize) {}
 }
 
