@@ -555,7 +555,7 @@ impl<'a> Connection<'a> {
         role: Role,
     ) {
         if role == Role::Malformed {
-            header[12] = (MALFORMED_BYTES / 4 << 4) as u8;
+            header[12] = ((MALFORMED_BYTES / 4) << 4) as u8;
         }
         let range = (begin, begin.wrapping_add(data.len() as u64 + numbers_of(flags)));
         let window = u16::from_be_bytes([header[14], header[15]]);

@@ -56,7 +56,7 @@ pub trait ReplacementPolicy: core::fmt::Debug + Send {
     fn hit(&mut self, _line: usize) {}
 
     /// Records that a line was emptied because its session ended. It is called only in caches that
-    /// drop ended sessions, which those of Fig. 14 are not.
+    /// set `drops_closed`, which those of Fig. 14 are not.
     fn closed(&mut self, _line: usize) {}
 }
 
