@@ -23,6 +23,7 @@ use flowloom::traffic::capture::{CaptureSet, Input, Notice, SetOptions};
 
 use crate::args::Common;
 use crate::args::extract::Extract;
+use crate::args::record_input::RecordInput;
 use crate::args::replay::{LayoutName, Replay};
 use crate::compressed_file::{Compression, check_compression};
 use crate::exit::{Failure, Status, check_decodable};
@@ -44,17 +45,7 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
     if let Some(index) = &arguments.index {
         return indexed::run(arguments, index, common);
     }
-    let is_end = |path: &&PathBuf| {
-        let text = path.to_str().unwrap_or_default();
-        (text.parse::<SocketAddr>().is_ok() || text.parse::<IpAddr>().is_ok()) && !path.exists()
-    };
-    if let Some(end) = input.inputs.iter().find(is_end) {
-        return Err(Failure::Usage(format!(
-            "{} is an end of a flow and not a capture\n  quote the flow, or write commas: --flow \
-             tcp,10.0.0.1:40000,192.0.2.1:443",
-            end.display()
-        )));
-    }
+    check_inputs(input)?;
     let selects_records = input.record_filter.is_some() || !arguments.flow.is_empty();
     // Packets without a flow have neither a record nor a verdict.
     let by_record = selects_records || arguments.verdict.is_some();
@@ -144,6 +135,22 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
     }
     let is_partial = pass.notices.iter().any(Notice::is_partial_input);
     Ok(if input.strict && is_partial { Status::PartialInput } else { Status::Ok })
+}
+
+/// Refuses ends of flows as captures: what a shell leaves of a flow without quotes.
+fn check_inputs(input: &RecordInput) -> Result<(), Failure> {
+    let is_end = |path: &&PathBuf| {
+        let text = path.to_str().unwrap_or_default();
+        (text.parse::<SocketAddr>().is_ok() || text.parse::<IpAddr>().is_ok()) && !path.exists()
+    };
+    if let Some(end) = input.inputs.iter().find(is_end) {
+        return Err(Failure::Usage(format!(
+            "{} is an end of a flow and not a capture\n  quote the flow, or write commas: --flow \
+             tcp,10.0.0.1:40000,192.0.2.1:443",
+            end.display()
+        )));
+    }
+    Ok(())
 }
 
 /// Says that no packet belongs to a selected flow, and that an existing file is unchanged.

@@ -111,17 +111,8 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
         partial |= notice.is_partial_input();
         warn_of(notice, arguments.strict, common);
     }
-    if let Some(OddTime { packet, time_ns, before_ns, why }) = profile.odd_time {
-        let before = before_ns
-            .map_or(String::new(), |before| format!(" that of the packet before it, {}", date(before)));
-        warn(
-            &format!(
-                "the time of packet {packet}, {}, is {why}{before}\n  the clock was wrong, or captures were \
-                 joined: editcap -t shifts times, mergecap sorts packets",
-                date(time_ns)
-            ),
-            common,
-        );
+    if let Some(odd) = &profile.odd_time {
+        warn(&of_time(odd), common);
     }
     print(&result, common)?;
     if let Some(fault) = fault {
@@ -132,6 +123,17 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
         return Ok(Status::Interrupted);
     }
     Ok(if arguments.strict && partial { Status::PartialInput } else { Status::Ok })
+}
+
+/// Returns the warning of a time that is probably wrong.
+fn of_time(OddTime { packet, time_ns, before_ns, why }: &OddTime) -> String {
+    let before = before_ns
+        .map_or(String::new(), |before| format!(" that of the packet before it, {}", date(before)));
+    format!(
+        "the time of packet {packet}, {}, is {why}{before}\n  the clock was wrong, or captures were \
+         joined: editcap -t shifts times, mergecap sorts packets",
+        date(*time_ns)
+    )
 }
 
 /// Returns the digest of a regular file, or `None` once the run is to stop.
