@@ -155,7 +155,7 @@ impl FromStr for FlowName {
         let meant = meant.map_or(String::new(), |meant| format!(": did you mean {meant}?"));
         Err(format!(
             "'{text}' is not a flow{meant}\n  {FORMS}\n  --where selects by all else, for example \
-             'l7_protocol == dns'"
+             'address in 10.0.0.0/8' or 'l7_protocol == dns'"
         ))
     }
 }

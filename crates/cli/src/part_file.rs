@@ -351,7 +351,9 @@ pub(crate) fn read(path: &Path) -> Result<PartFile, String> {
     };
     let magic = take(8)?;
     if magic[..7] != MAGIC[..7] {
-        return Err(String::from("it is not a part file: replay --save-part writes them"));
+        return Err(String::from(
+            "it is not a part file: replay --save-part writes them, and reads several captures by itself",
+        ));
     }
     if magic != MAGIC {
         let version = char::from(magic[7]);

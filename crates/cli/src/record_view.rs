@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use flowloom::apps::EndedFlow;
 use flowloom::apps::accounting::fields::{DIALECTS, dialect};
 use flowloom::flow_key::FlowKey;
-use flowloom::record::{Column, Derived, Group, GroupSet, Kind, Row, Schema, SchemaColumn, Value};
+use flowloom::record::{Column, Derived, Group, GroupSet, Kind, Row, Schema, SchemaColumn, Value, advice};
 use flowloom::traffic::sample::Sampling;
 use flowloom_export::RecordFilter;
 
@@ -50,8 +50,8 @@ impl FromStr for FieldGroups {
             "l7" => Ok([Group::Label].into_iter().collect()),
             name => Group::field(name).map(|group| [group].into_iter().collect()).ok_or_else(|| {
                 let names = Group::FIELDS.into_iter().filter(|group| *group != Group::File);
-                let names = names.map(Group::name).collect::<Vec<_>>().join(", ");
-                format!("unknown group of fields '{name}'\n  use {names}, l7, or `all`")
+                let names: Vec<&str> = names.map(Group::name).chain(["l7", "all"]).collect();
+                format!("unknown group of fields '{name}'{}", advice(name, &names))
             }),
         };
         let all: Result<Vec<GroupSet>, String> = text.split(',').map(named).collect();

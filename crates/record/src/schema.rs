@@ -270,6 +270,10 @@ pub fn advice(name: &str, valid: &[&str]) -> String {
     if meant.is_empty() {
         meant = ending_with(&lower, valid);
     }
+    if meant.is_empty() {
+        let others: Vec<&str> = ELSEWHERE.iter().map(|(other, _)| *other).collect();
+        meant = nearest(&lower, &others).map_or(meant, |other| elsewhere(other, valid));
+    }
     let said = meant.join(" or ");
     let said = if meant.is_empty() { said } else { format!(": did you mean {said}?") };
     format!("{said}\n  use {}", nearest_first(name, valid))
@@ -386,6 +390,7 @@ mod tests {
             ("Reverse-Packets", "reverse_packets"),
             ("ip", "address"),
             ("octets", "bytes"),
+            ("volumne", "bytes"),
         ] {
             let advice = advice(name, &["address", "tls_sni", "bytes", "reverse_bytes", "reverse_packets"]);
             assert!(advice.starts_with(&format!(": did you mean {meant}?")), "{name}{advice}");

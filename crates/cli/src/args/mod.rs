@@ -131,8 +131,13 @@ fn explained(mut error: clap::Error, command: &Command, words: &[OsString]) -> c
         (None, Some([name, ..])) => name.to_string(),
         (None, _) => arg.get_id().to_string().to_uppercase(),
     };
-    let is_missing =
-        |name: &str| missing.iter().any(|form| form.split(['<', '>', '|', ' ']).any(|part| part == name));
+    // The value of a missing option may have the name of an argument.
+    let is_missing = |name: &str| {
+        missing.iter().any(|form| match form.split_once(' ') {
+            Some((option, _)) if option.starts_with("--") => option == name,
+            _ => form.split(['<', '>', '|', ' ']).any(|part| part == name),
+        })
+    };
     let tips = verb.get_arguments().filter(|arg| is_missing(&name(arg))).filter_map(|arg| {
         if arg.get_id() == "flows" {
             let tip = "add --flows FILE, or --flows - for standard output: these options are about records";

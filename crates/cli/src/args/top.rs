@@ -55,7 +55,7 @@ pub(crate) struct Top {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GroupBy {
     /// Address: each record counts for both of its ends
-    #[value(alias = "address")]
+    #[value(alias = "address", alias = "ip")]
     Host,
     /// Address of the source, with the numbers of its destinations and of their ports: who scans?
     Source,

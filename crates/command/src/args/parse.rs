@@ -233,8 +233,8 @@ pub enum Instant {
 pub fn instant(text: &str) -> Result<Instant, String> {
     let wrong = || {
         format!(
-            "'{text}' is not a time: write 2026-11-25T17:00:00Z (UTC), seconds since 1970, or +30 or +1h30m \
-             for the time after the first packet"
+            "'{text}' is not a time: write 2026-11-25T17:00:00Z (UTC), 2026-11-25, seconds since 1970, or +30 \
+             or +1h30m for the time after the first packet"
         )
     };
     // Parse digit by digit: a floating-point number of seconds since 1970 has no nanosecond
@@ -255,7 +255,9 @@ pub fn instant(text: &str) -> Result<Instant, String> {
     if let Some(at) = seconds(text) {
         return Ok(Instant::At(at));
     }
-    let time = humantime::parse_rfc3339_weak(text).map_err(|_| wrong())?;
+    let whole = [text, &format!("{text}:00"), &format!("{text}T00:00:00")];
+    let time = whole.into_iter().find_map(|text| humantime::parse_rfc3339_weak(text).ok());
+    let time = time.ok_or_else(wrong)?;
     let since = time.duration_since(std::time::UNIX_EPOCH).map_err(|_| wrong())?;
     u64::try_from(since.as_nanos()).map(Instant::At).map_err(|_| wrong())
 }

@@ -84,10 +84,19 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, RecordFilterError> {
             let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
             (of_word(&rest[..end]), end)
         } else if first == '=' {
-            let what = "'=' is not an operator\n  write ==, or quote a value that contains '='";
+            let operator = match rest.as_bytes().get(1) {
+                Some(b'>') => ">=",
+                Some(b'<') => "<=",
+                Some(b'~') => "contains",
+                _ => "==",
+            };
+            let what =
+                format!("'=' is not an operator\n  write {operator}, or quote a value that contains '='");
             return Err(RecordFilterError::new(at, what));
         } else {
-            let what = format!("unexpected '{}'\n  quote a value that contains it", first.escape_debug());
+            let hint = if first == '~' { "write contains for a part of a text, or " } else { "" };
+            let what =
+                format!("unexpected '{}'\n  {hint}quote a value that contains it", first.escape_debug());
             return Err(RecordFilterError::new(at, what));
         };
         tokens.push(Token { at, kind });
@@ -97,13 +106,13 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, RecordFilterError> {
 }
 
 fn of_word(word: &str) -> TokenKind {
-    match word {
+    match &*word.to_ascii_lowercase() {
         "and" => TokenKind::And,
         "or" => TokenKind::Or,
         "not" => TokenKind::Not,
         "in" => TokenKind::Compare(Comparison::In),
         "contains" => TokenKind::Compare(Comparison::Contains),
-        word => TokenKind::Word(word.to_owned()),
+        _ => TokenKind::Word(word.to_owned()),
     }
 }
 
@@ -136,7 +145,11 @@ mod tests {
             kinds("'1:+/=' \"\""),
             [TokenKind::Quoted("1:+/=".into()), TokenKind::Quoted(String::new())]
         );
+        assert_eq!(kinds("NOT a IN b"), kinds("not a in b"));
         assert_eq!(tokens("a = 1").unwrap_err().at, 2);
+        for (text, operator) in [("a => 1", ">="), ("a =~ b", "contains"), ("a ~ b", "contains")] {
+            assert!(tokens(text).unwrap_err().to_string().contains(operator), "{text}");
+        }
         assert_eq!(tokens("a == 'é").unwrap_err().at, 5);
         assert_eq!(tokens("a == é").unwrap_err().at, 5);
     }

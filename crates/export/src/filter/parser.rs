@@ -35,8 +35,11 @@ impl<'a> Parser<'a> {
             Some(Token { at, kind: TokenKind::Close }) => {
                 Err(RecordFilterError::new(at, "unmatched ')'\n  remove it, or add '('"))
             }
-            Some(Token { at, .. }) => {
-                Err(RecordFilterError::new(at, "expected 'and', 'or' or the end of the expression"))
+            Some(Token { at, kind }) => {
+                let is_unit = matches!(&kind, TokenKind::Word(word) if value::is_unit(word));
+                let hint = if is_unit { "\n  write a number and its unit without a space" } else { "" };
+                let what = format!("expected 'and', 'or' or the end of the expression{hint}");
+                Err(RecordFilterError::new(at, what))
             }
         }
     }

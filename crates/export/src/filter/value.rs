@@ -1,8 +1,9 @@
 //! The values in comparisons.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::UNIX_EPOCH;
 
+use flowloom_flow_key::protocol::service;
 use flowloom_record::{Kind, PROTOCOL_NAMES, nearest};
 
 use super::Prefix;
@@ -20,7 +21,7 @@ const FACTORS: [(&str, u64); 8] = [
 ];
 
 /// Nanoseconds of the units of durations. A unit that ends in another one comes before it.
-const UNITS: [(&str, u64); 7] = [
+const UNITS: [(&str, u64); 9] = [
     ("d", 86_400_000_000_000),
     ("ns", 1),
     ("us", 1_000),
@@ -28,7 +29,15 @@ const UNITS: [(&str, u64); 7] = [
     ("s", 1_000_000_000),
     ("m", 60_000_000_000),
     ("h", 3_600_000_000_000),
+    ("sec", 1_000_000_000),
+    ("min", 60_000_000_000),
 ];
+
+/// Returns whether a word is a unit.
+pub(super) fn is_unit(word: &str) -> bool {
+    let is = |units: &[(&str, u64)], word| units.iter().any(|(unit, _)| *unit == word);
+    is(&UNITS, word) || is(&FACTORS, word.strip_suffix('B').unwrap_or(word)) || word == "B"
+}
 
 /// The flags of TCP, by their bits.
 const FLAGS: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
@@ -46,7 +55,9 @@ pub(super) fn number(text: &str, kind: Kind) -> Result<u64, String> {
             )
         }),
         Kind::Time => scaled(text, &[]).or_else(|| time(text)).ok_or_else(|| {
-            format!("'{text}' is not a time: write 2026-11-25T17:00:00Z (UTC), or nanoseconds since 1970")
+            format!(
+                "'{text}' is not a time: write 2026-11-25T17:00:00Z (UTC), 2026-11-25, or nanoseconds since 1970"
+            )
         }),
         Kind::Protocol => scaled(text, &[]).or_else(|| protocol(text)).ok_or_else(|| {
             let names: Vec<&str> = PROTOCOL_NAMES.iter().map(|word| word.name).collect();
@@ -63,8 +74,10 @@ pub(super) fn number(text: &str, kind: Kind) -> Result<u64, String> {
                 FLAGS.join(", ")
             )
         }),
-        Kind::Port
-        | Kind::Packets
+        Kind::Port => scaled(text, &[]).or_else(|| service(text).map(u64::from)).ok_or_else(|| {
+            format!("'{text}' is not a port: write a number from 0 to 65535, or the name of a service such as https")
+        }),
+        Kind::Packets
         | Kind::Bytes
         | Kind::Number
         | Kind::Real
@@ -143,7 +156,10 @@ fn scaled(text: &str, suffixes: &[(&str, u64)]) -> Option<u64> {
 }
 
 fn time(text: &str) -> Option<u64> {
-    let time = humantime::parse_rfc3339_weak(text).ok()?;
+    let whole = [text, &format!("{text}:00"), &format!("{text}T00:00:00")]
+        .into_iter()
+        .find_map(|text| humantime::parse_rfc3339_weak(text).ok());
+    let time = whole?;
     u64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_nanos()).ok()
 }
 
@@ -177,9 +193,15 @@ pub(super) fn prefix(text: &str, many: bool) -> Result<Prefix, String> {
     let is_short = !bits.is_empty() && bits.len() <= 3 && bits.bytes().all(|byte| byte.is_ascii_digit());
     let bits = bits.parse::<u8>().ok().filter(|&bits| is_short && bits <= width);
     let bits = bits.ok_or_else(|| format!("'{text}': a prefix has 0 to {width} bits"))?;
-    if own.checked_shl(bits.into()).unwrap_or(0) != 0 {
+    let after = u128::MAX.checked_shr(bits.into()).unwrap_or(0);
+    if own & after != 0 {
+        let cleared = own & !after;
+        let cleared: IpAddr = match address {
+            IpAddr::V4(_) => Ipv4Addr::from_bits((cleared >> 96) as u32).into(),
+            IpAddr::V6(_) => Ipv6Addr::from_bits(cleared).into(),
+        };
         return Err(format!(
-            "'{text}' has bits after its prefix\n  clear them, or use /{width} for one address"
+            "'{text}' has bits after its prefix\n  write {cleared}/{bits}, or use /{width} for one address"
         ));
     }
     Ok(Prefix { address, bits })
@@ -225,7 +247,7 @@ mod tests {
             (Some(3_000_000), Some(3_600_000_000_000), None)
         );
         assert_eq!(
-            (duration("1h30m"), duration("1m1.5s")),
+            (duration("1h30min"), duration("1m1.5sec")),
             (Some(5_400_000_000_000), Some(61_500_000_000))
         );
         assert_eq!(
@@ -233,6 +255,10 @@ mod tests {
             (Some(172_800_000_000_000), None, None)
         );
         assert_eq!(number("1970-01-01T00:00:01Z", Kind::Time), Ok(1_000_000_000));
+        assert_eq!(number("1970-01-01T00:01", Kind::Time), Ok(60_000_000_000));
+        assert_eq!(number("1970-01-02", Kind::Time), Ok(86_400_000_000_000));
+        assert_eq!((number("https", Kind::Port), number("443", Kind::Port)), (Ok(443), Ok(443)));
+        assert!(number("htps", Kind::Port).unwrap_err().contains("name of a service"));
         assert_eq!(number("tcp", Kind::Protocol), Ok(6));
         assert_eq!(number("icmp6", Kind::Protocol), Ok(58));
     }
@@ -256,6 +282,8 @@ mod tests {
         for text in ["10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/+8", "10/8", "::/129", "x"] {
             assert!(prefix(text, true).is_err(), "{text}");
         }
+        assert!(prefix("10.1.2.3/16", true).unwrap_err().contains("10.1.0.0/16"));
+        assert!(prefix("fe80::1:2/64", true).unwrap_err().contains("fe80::/64"));
         assert!(prefix("10.0.0.0/8", false).unwrap_err().contains("write in 10.0.0.0/8"));
     }
 }
