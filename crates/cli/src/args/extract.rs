@@ -45,8 +45,8 @@ pub(crate) struct Extract {
     pub(crate) make_index: bool,
 
     /// A flow, as its Community ID or as a report names it: 'tcp 10.0.0.1:40000 192.0.2.1:443' in
-    /// either direction, 'icmp 10.0.0.1 192.0.2.1'; without quotes, commas take the place of spaces:
-    /// tcp,10.0.0.1:40000,192.0.2.1:443; or all flows of a pair, host, port or protocol:
+    /// either direction, 'icmp 10.0.0.1 192.0.2.1'; without quotes, commas take the place of
+    /// spaces: tcp,10.0.0.1:40000,192.0.2.1:443; or all flows of a pair, host, port or protocol:
     /// '10.0.0.1 192.0.2.1', 10.0.0.1, tcp/443, icmp. Where two flows differ in VLAN or ICMP type
     /// only, their names end so: vlan 5, vlan none, type 8 id 7; repeatable
     #[arg(long, value_name = "FLOW", value_parser = parse::from_str::<FlowName>)]
