@@ -33,8 +33,8 @@ pub(crate) mod reject;
 #[cfg(feature = "std")]
 pub mod toml;
 pub mod trace;
-#[cfg(feature = "std")]
 mod words;
+#[cfg(feature = "std")]
 mod yaml;
 
 use alloc::string::String;

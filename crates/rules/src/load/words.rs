@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 /// Returns the first line with content, and its number from one.
+#[cfg(feature = "std")]
 pub(crate) fn first_line(text: &str) -> Option<(usize, &str)> {
     let mut lines = (1..).zip(text.lines().map(str::trim));
     lines.find(|(_, line)| !line.is_empty() && !line.starts_with('#'))
