@@ -152,7 +152,14 @@ impl<'a> Parser<'a> {
         let at = self.at();
         match self.tokens.next() {
             Some(Token { kind: TokenKind::Word(text) | TokenKind::Quoted(text), .. }) => Ok((at, text)),
-            _ => Err(RecordFilterError::new(at, format!("expected a value of {name}"))),
+            next => {
+                use TokenKind::{And, Compare, Not, Or};
+                let is_word = next.is_some_and(|token| {
+                    matches!(token.kind, And | Or | Not | Compare(Comparison::In | Comparison::Contains))
+                });
+                let hint = if is_word { "\n  quote a value that is such a word" } else { "" };
+                Err(RecordFilterError::new(at, format!("expected a value of {name}{hint}")))
+            }
         }
     }
 
@@ -263,6 +270,7 @@ mod tests {
             ("source contains 10", 7, "source is an address"),
             ("tcp_flags contains 1", 10, "tcp_flags is a set of bits"),
             ("community_id contains", 21, "expected a value of community_id"),
+            ("community_id == IN", 16, "quote a value that is such a word"),
             ("bytes & 1", 6, "bytes is a number"),
             ("tcp_flags < 1", 10, "tcp_flags is a set of bits"),
             ("source == 10.0.0.0/8", 10, "is a prefix"),
