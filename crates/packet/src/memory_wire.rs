@@ -94,7 +94,8 @@ impl<E: FnMut()> Wire for MemoryWire<E> {
         self.batch = self.waiting.drain(..count).collect();
         for (port, bytes) in &self.batch {
             let Some(counts) = self.ports.get_mut(usize::from(*port)) else {
-                let ports = self.ports.len();
+                let (port, ports) = (*port, self.ports.len());
+                self.batch.clear();
                 return Err(SourceError(format!("a frame for port {port} of {ports}, from 0").into()));
             };
             counts.received += 1;
