@@ -71,7 +71,9 @@ pub fn share_heap_where_addresses_are_few() {
         // SAFETY: `limit` outlives the call.
         let is_known = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) } == 0;
         if is_known && limit.rlim_cur < 4 << 30 {
-            // SAFETY: the option only sets a number that later allocations read.
+            // SAFETY: mallopt takes the lock of the heap and stores one aligned word. A thread that
+            // allocates at the same time reads the word before or after it, and either is valid:
+            // the number only decides whether the thread gets a heap of its own.
             unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
         }
     }
