@@ -176,7 +176,7 @@ struct Wanted {
     verdict: Option<(Verdict, Accepted)>,
 }
 
-/// A bit for each packet that rules accept.
+/// A bit for each packet of the input, set if rules accept it.
 #[derive(Debug, Default)]
 struct Accepted(Vec<u64>);
 
