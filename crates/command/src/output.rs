@@ -24,8 +24,9 @@ use rustix::io::Errno;
 
 use crate::render::{counted, say};
 
-/// The files that are open, for [`abandon_all`].
-static OPEN: Mutex<Vec<Weak<OpenFile>>> = Mutex::new(Vec::new());
+/// The files that are open, for [`abandon_all`]; `None` once it has ended them. It is locked while a
+/// file is created, so that none exists without being here.
+static OPEN: Mutex<Option<Vec<Weak<OpenFile>>>> = Mutex::new(Some(Vec::new()));
 
 /// Maximum time that [`abandon_all`] waits for a write to a file to return.
 const ABANDON_PATIENCE: Duration = Duration::from_millis(200);
@@ -122,16 +123,17 @@ impl OutputFile {
 
     fn open_with(path: &Path, waits: bool) -> io::Result<Self> {
         if fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo()) {
-            return Self::with(path, open_fifo(path, waits)?, false, None);
+            let file = open_fifo(path, waits)?;
+            return Self::registered(path, None, || Ok((file, false)));
         }
-        let (file, is_new) = match OpenOptions::new().write(true).create_new(true).open(path) {
+        let open = || match OpenOptions::new().write(true).create_new(true).open(path) {
             // This includes a link to a missing file; the file is created and stays.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                (OpenOptions::new().write(true).create(true).truncate(false).open(path)?, false)
+                Ok((OpenOptions::new().write(true).create(true).truncate(false).open(path)?, false))
             }
-            made => (made?, true),
+            made => Ok((made?, true)),
         };
-        Self::with(path, file, is_new, None)
+        Self::registered(path, None, open)
     }
 
     /// Opens a file that is useful only when it is complete. Its data go to a file beside it, and
@@ -152,23 +154,42 @@ impl OutputFile {
         let name: String = name.chars().take(48).collect();
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let partial = target.with_file_name(format!(".{name}.partial-{}-{number}", std::process::id()));
-        let file = match OpenOptions::new().write(true).create_new(true).open(&partial) {
+        let create = || {
+            let file = OpenOptions::new().write(true).create_new(true).open(&partial)?;
+            Ok((file, is_new))
+        };
+        let whole = match Self::registered(path, Some(&partial), create) {
             // The file may be written, but its folder may not: without space for a second file, an
             // error leaves it empty, because only its end is flushed.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_new => return Ok(probed),
-            file => file?,
+            whole => whole?,
         };
         // Removes a new file again: its name is taken at the end.
         drop(probed);
         if let Ok(old) = fs::metadata(&target) {
             // A file system without owners and permissions keeps its own.
-            let _ = fchown(&file, Some(old.uid()), Some(old.gid()));
-            let _ = file.set_permissions(old.permissions());
+            let _ = fchown(&whole.0.file, Some(old.uid()), Some(old.gid()));
+            let _ = whole.0.file.set_permissions(old.permissions());
         }
-        Self::with(path, file, is_new, Some(partial))
+        Ok(whole)
     }
 
-    fn with(path: &Path, file: File, is_new: bool, partial: Option<PathBuf>) -> io::Result<Self> {
+    /// Opens or creates a file, with `partial` as the place of its data if there is one, and
+    /// registers it for [`abandon_all`].
+    fn registered(
+        path: &Path,
+        partial: Option<&Path>,
+        open: impl FnOnce() -> io::Result<(File, bool)>,
+    ) -> io::Result<Self> {
+        let mut registry = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(all) = &mut *registry else {
+            drop(registry);
+            // The process is about to exit on another thread.
+            loop {
+                std::thread::park();
+            }
+        };
+        let (file, is_new) = open()?;
         let is_regular = file.metadata()?.is_file();
         let target = match fs::canonicalize(path) {
             Ok(target) => target,
@@ -178,7 +199,7 @@ impl OutputFile {
             },
         };
         let state = OutputState {
-            partial,
+            partial: partial.map(Path::to_path_buf),
             is_begun: false,
             is_closed: false,
             lasts: false,
@@ -195,8 +216,6 @@ impl OutputFile {
             is_regular,
             state: Mutex::new(state),
         });
-        let mut all = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|open| open.strong_count() > 0);
         all.push(Arc::downgrade(&open));
         Ok(Self(open))
     }
@@ -370,9 +389,26 @@ fn closed() -> io::Error {
 /// Streamed files end after their last whole record. Whole files that are readable as they are, are
 /// put in place, and the others are removed.
 pub fn abandon_all() -> (Vec<String>, u64) {
-    let all = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
     let (mut lines, mut records) = (Vec::new(), 0);
     let until = Instant::now() + ABANDON_PATIENCE;
+    let all = loop {
+        let all = match OPEN.try_lock() {
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(all)) => Some(all.into_inner()),
+            Ok(all) => Some(all),
+        };
+        // A file that nothing refers to any more is being removed, or put in its place.
+        let is_settled = |all: &Vec<Weak<OpenFile>>| all.iter().all(|open| open.strong_count() > 0);
+        let is_late = Instant::now() > until;
+        match all {
+            Some(mut all) if is_late || all.as_ref().is_none_or(is_settled) => {
+                break all.take().unwrap_or_default();
+            }
+            // A thread waits for a device to open.
+            None if is_late => break Vec::new(),
+            _ => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
     'files: for open in all.iter().filter_map(Weak::upgrade) {
         let path = open.path.display();
         let mut state = loop {
@@ -460,6 +496,10 @@ impl Write for OutputFile {
 impl Drop for OpenFile {
     fn drop(&mut self) {
         self.remove_unused(&mut self.lock());
+        let this: *const Self = self;
+        if let Some(all) = &mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner) {
+            all.retain(|open| !std::ptr::eq(open.as_ptr(), this));
+        }
     }
 }
 
@@ -543,6 +583,21 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, fifo, mode, 0).unwrap();
         let error = OutputFile::open_at_once(&pipe).unwrap_err();
         assert!(error.to_string().starts_with("no process reads this pipe"), "{error}");
+    }
+
+    #[test]
+    fn no_file_exists_that_a_signal_would_leave_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::thread::scope(|scope| {
+            let opening =
+                scope.spawn(|| (0..2000).for_each(|_| drop(OutputFile::open_whole(&path).unwrap())));
+            while !opening.is_finished() {
+                let all = OPEN.lock().unwrap();
+                let (existing, known) = (names(folder.path()), all.as_ref().unwrap().len());
+                assert!(existing.len() <= known, "{known} of {existing:?} are known");
+            }
+        });
     }
 
     #[test]
