@@ -24,8 +24,8 @@ use rustix::io::Errno;
 
 use crate::render::{counted, say};
 
-/// The files that are open, for [`abandon_all`]; `None` once it has ended them. It is locked while a
-/// file is created, so that none exists without being here.
+/// The files that are open, for [`abandon_all`]; `None` once it has ended them. It is locked while
+/// a file is created, so that none exists without being here.
 static OPEN: Mutex<Option<Vec<Weak<OpenFile>>>> = Mutex::new(Some(Vec::new()));
 
 /// Maximum time that [`abandon_all`] waits for a write to a file to return.
