@@ -68,7 +68,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     let is_equal = is_right("cluster.py", &work, &rest)?;
     let guide = work.join("guide");
     std::fs::create_dir(&guide)?;
-    let page = root.join("docs/book/src/spark.md").display().to_string();
+    let page = root.join("docs/spark.md").display().to_string();
     let holds = is_right("guide.py", &guide, &[String::from("--page"), page])?;
     Ok(exit_code(is_equal && holds))
 }

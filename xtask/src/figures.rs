@@ -22,7 +22,7 @@ const END: &str = "<!-- end -->";
 /// Paths in comments are relative to this directory.
 pub(crate) const FOLDER: &str = "docs/performance/";
 /// Directories of the pages.
-pub(crate) const PAGES: [&str; 2] = [FOLDER, "docs/book/src/"];
+pub(crate) const PAGES: [&str; 2] = [FOLDER, "docs/"];
 
 /// Rewrites the tables of every page.
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {

@@ -112,9 +112,9 @@ fn run_all(folder: &Folder, page: &str, commands: &[Shown<'_>]) {
 
 #[test]
 fn every_command_of_the_book_prints_what_its_page_shows() {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let pages = [
-        ("../../../README.md", 1),
+        ("../README.md", 1),
         ("introduction.md", 3),
         ("start.md", 1),
         ("tutorial.md", 20),
@@ -182,7 +182,7 @@ const BRIDGED: &str = "
 
 #[test]
 fn firewall_session_of_the_book_succeeds() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src/firewall.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/firewall.md");
     let session = fs::read_to_string(page).unwrap();
     let saved = session.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let folder = Folder::new();
@@ -244,7 +244,7 @@ fn firewall_session_of_the_book_succeeds() {
 
 #[test]
 fn systems_of_the_papers_run_as_documented() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src/papers.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers.md");
     let text = fs::read_to_string(page).unwrap();
     let folder = Folder::new();
     // The captures and rules that the table's commands need are made by commands outside of it.
@@ -262,26 +262,35 @@ fn systems_of_the_papers_run_as_documented() {
 }
 
 #[test]
-fn every_page_of_the_book_is_listed_and_every_listed_page_is_there() {
-    let book = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src");
-    let summary = fs::read_to_string(book.join("SUMMARY.md")).unwrap();
-    let listed: Vec<&str> = summary.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
-    let mut pages = Vec::new();
-    for folder in ["", "adr/", "crate/", "performance/"] {
+fn every_page_of_the_book_is_listed_and_every_link_has_a_target() {
+    let book = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let read = |path: &Path| {
+        fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    };
+    let targets = |text: &str| -> Vec<String> {
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        targets.filter(|target| !target.is_empty() && !target.contains(':')).map(str::to_owned).collect()
+    };
+    let listed = targets(&read(&book.join("SUMMARY.md")));
+    for folder in ["", "adr/", "crate/", "papers/", "performance/"] {
         for entry in fs::read_dir(book.join(folder)).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap();
-            pages
-                .extend(path.extension().is_some_and(|end| end == "md").then(|| format!("{folder}{name}")));
+            let name = format!("{folder}{}", entry.unwrap().file_name().to_str().unwrap());
+            let is_page = name.ends_with(".md") && name != "SUMMARY.md";
+            assert!(!is_page || listed.contains(&name), "{name} is not in SUMMARY.md");
         }
     }
-    for name in pages {
-        assert!(name == "SUMMARY.md" || listed.contains(&name.as_str()), "{name} is not in SUMMARY.md");
-    }
     for name in listed {
-        let page = fs::read_to_string(book.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let path = book.join(&name);
+        let page = read(&path);
         for included in page.split("{{#include ").skip(1).filter_map(|rest| rest.split("}}").next()) {
-            assert!(book.join(name).with_file_name(included).is_file(), "{name} includes {included}");
+            assert!(path.with_file_name(included).is_file(), "{name} includes {included}");
+        }
+        for target in targets(&page) {
+            let target_path = path.with_file_name(&target);
+            assert!(target_path.exists(), "{name} links to {target}, which does not exist");
+            // Where a repository is read page by page, nothing is included.
+            let is_text = !target.ends_with(".md") || !read(&target_path).starts_with("{{#include");
+            assert!(is_text, "{name} links to {target}, which only includes another file");
         }
     }
 }

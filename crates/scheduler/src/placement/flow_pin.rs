@@ -21,7 +21,7 @@
 //! FlowPin is for traffic in which few flows have much of the work. Where a packet's work is less
 //! than the dispatcher's own work times the number of workers, it loses to
 //! [`DirectHash`](crate::DirectHash) and to the RSS of a network card, in simulation by 14 %. Where
-//! flows are equal, it gains a few percent (`docs/book/src/papers.md`).
+//! flows are equal, it gains a few percent (`docs/papers.md`).
 
 use super::flows::{FlowSlots, SLOTS_MAX};
 use super::load_index::LoadIndex;
