@@ -348,7 +348,7 @@ fn with_ablations(verdict: Agreement, ablations: &[Ablation]) -> Agreement {
         return verdict;
     }
     let without = unnoticed.join(" and without ");
-    Agreement::CannotTell { why: format!("it agrees without {without} as well. {}", verdict.text()) }
+    Agreement::CannotTell { why: format!("it also agrees without {without}: {}", verdict.text()) }
 }
 
 fn sweep(

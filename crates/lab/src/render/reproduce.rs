@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use flowloom_repro::page::{number, stated};
-use flowloom_repro::{Agreement, Item, Plan, Record, Reproduction, Value};
+use flowloom_repro::{Agreement, Item, Plan, Record, Reproduction, Scale, Value};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
@@ -98,7 +98,7 @@ impl Report for ReproduceResult {
         let run = &self.reproduction;
         let scale = format!("{:?}", run.scale).to_lowercase();
         let mut lines = vec![format!(
-            "flowloom {} ({})   {} {}   scale {scale}, seed {}, real data {}",
+            "flowloom {} ({})   {} {}   scale {scale}, first seed {}, real data {}",
             run.tool.version,
             run.tool.git,
             run.host.cpu,
@@ -114,6 +114,11 @@ impl Report for ReproduceResult {
         lines.push(String::new());
         if let Some(folder) = &self.saved {
             lines.push(format!("Report: {}", folder.join("report.html").display()));
+        }
+        if matches!(run.scale, Scale::Smoke) {
+            lines.push(String::from(
+                "Scale smoke shows that items run. The published verdicts are those of scale quick.",
+            ));
         }
         lines.push(self.verdict());
         lines
