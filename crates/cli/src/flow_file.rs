@@ -10,15 +10,13 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::ValueEnum;
 use flowloom::apps::EndedFlow;
-use flowloom::record::{Column, Group, GroupSet, Schema};
 use flowloom::traffic::capture::InterfaceLosses;
 #[cfg(feature = "arrow")]
 use flowloom_export::ArrowWriter;
 use flowloom_export::{
-    CaptureLosses, CsvRows, EveRows, EveWriter, IpfixWriter, JsonRows, Netflow9Writer, RecordWriter,
-    TcpCollector, TextRows, TextWriter, UdpCollector, UdpCounters, UdpOptions, ZeekRows, ZeekWriter,
+    CaptureLosses, IpfixWriter, Netflow9Writer, RecordWriter, TcpCollector, TextRows, TextWriter,
+    UdpCollector, UdpCounters, UdpOptions,
 };
 #[cfg(feature = "parquet")]
 use flowloom_export::{ParquetFile, ParquetWriter};
@@ -27,8 +25,10 @@ use crate::args::Common;
 use crate::closed_output;
 use crate::compressed_file::{Compression, PackedFile, is_closed};
 use crate::output::OutputFile;
+use crate::record_format::Format;
 use crate::record_view::{FilterCounts, RecordPlan, RecordView};
 use crate::render::{counted, warn};
+use formatter::text_rows;
 pub(crate) use formatter::{Formatted, Formatter};
 use held::HeldBytes;
 #[cfg(target_os = "linux")]
@@ -36,97 +36,6 @@ pub(crate) use lasting::LastingWriter;
 
 /// Maximum size of a message, so that its datagram fits an Ethernet frame.
 const DATAGRAM_BYTES: usize = 1400;
-
-/// Formats of records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// Comma-separated values
-    Csv,
-    /// One JSON object per line
-    Jsonl,
-    /// IPFIX messages (RFC 7011), both directions in one record
-    Ipfix,
-    /// NetFlow v9 packets, one record per direction
-    Netflow9,
-    /// Apache Parquet
-    Parquet,
-    /// A stream of Apache Arrow (IPC)
-    Arrow,
-    /// Zeek's conn.log
-    Zeek,
-    /// Flow events of Suricata's EVE log
-    Eve,
-}
-
-impl Format {
-    /// Returns whether this format has a place for a column, in addition to those that every record
-    /// has in it.
-    pub(crate) fn takes(self, column: &Column) -> bool {
-        match self {
-            Self::Csv | Self::Jsonl | Self::Parquet | Self::Arrow => true,
-            Self::Ipfix => !column.elements.is_empty(),
-            Self::Netflow9 => false,
-            Self::Zeek => ZeekWriter::takes(column),
-            Self::Eve => EveWriter::takes(column),
-        }
-    }
-
-    /// Returns the groups of columns that records in this format have by default.
-    pub(crate) fn implied_groups(self) -> GroupSet {
-        match self {
-            Self::Zeek => [Group::Extra, Group::Conn].into_iter().collect(),
-            _ => GroupSet::NONE,
-        }
-    }
-
-    /// Refuses records without the columns that this format needs.
-    pub(crate) fn check(self, schema: &Schema) -> Result<(), String> {
-        let checked = match self {
-            Self::Csv | Self::Jsonl | Self::Parquet | Self::Arrow | Self::Ipfix => Ok(()),
-            Self::Netflow9 => Netflow9Writer::new(io::sink(), schema).map(|_| ()),
-            Self::Zeek => ZeekRows::new(schema, &[]).map(|_| ()),
-            Self::Eve => EveRows::new(schema, &[]).map(|_| ()),
-        };
-        checked.map_err(|missing| {
-            format!(
-                "{} is for --app accounting: {missing}\n  write the records of other applications to \
-                 .csv, .jsonl, .parquet, .arrows or .ipfix",
-                self.name()
-            )
-        })
-    }
-
-    /// Returns the rows of this format, if it is one of text.
-    fn rows(self, plan: &RecordPlan) -> io::Result<Option<Box<dyn TextRows>>> {
-        let (schema, columns) = (&plan.schema, &plan.columns);
-        Ok(Some(match self {
-            Self::Csv => Box::new(CsvRows::new(columns)),
-            Self::Jsonl => Box::new(JsonRows::new(columns)),
-            Self::Zeek => Box::new(ZeekRows::new(schema, columns).map_err(io::Error::other)?),
-            Self::Eve => Box::new(EveRows::new(schema, columns).map_err(io::Error::other)?),
-            Self::Ipfix | Self::Netflow9 | Self::Parquet | Self::Arrow => return Ok(None),
-        }))
-    }
-
-    /// Returns whether `--columns` selects the columns of this format.
-    pub(crate) fn has_columns(self) -> bool {
-        matches!(self, Self::Csv | Self::Jsonl | Self::Parquet | Self::Arrow)
-    }
-
-    /// Returns the name of the format for messages.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Csv => "CSV",
-            Self::Jsonl => "JSON lines",
-            Self::Ipfix => "IPFIX",
-            Self::Netflow9 => "NetFlow v9",
-            Self::Parquet => "Parquet",
-            Self::Arrow => "Arrow",
-            Self::Zeek => "Zeek's conn.log",
-            Self::Eve => "EVE",
-        }
-    }
-}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Endpoint {
@@ -539,7 +448,7 @@ impl FlowWriter {
     /// Returns what formats records on other threads, if the format is one of text.
     pub(crate) fn formatter(&self) -> Option<Formatter> {
         let rows = match &self.out {
-            Out::Waiting(opened) => opened.as_ref()?.format.rows(&self.plan).ok()??,
+            Out::Waiting(opened) => text_rows(opened.as_ref()?.format, &self.plan).ok()??,
             Out::Text(_) | Out::Records(_) => return None,
         };
         Some(Formatter { view: self.plan.view(), rows })
@@ -621,7 +530,7 @@ impl Out {
             }
             Raw::Other(out) => out,
         };
-        if let Some(rows) = format.rows(plan)? {
+        if let Some(rows) = text_rows(format, plan)? {
             return Ok(Self::Text(TextWriter::of_rows(out, rows)));
         }
         Ok(Self::Records(match format {

@@ -22,6 +22,7 @@ mod part_file;
 #[cfg(target_os = "linux")]
 mod privileges;
 mod profile;
+mod record_format;
 mod record_view;
 mod render;
 #[cfg(target_os = "linux")]

@@ -11,7 +11,7 @@ use flowloom::record::{Column, Derived, Group, GroupSet, Kind, Row, Schema, Sche
 use flowloom::traffic::sample::Sampling;
 use flowloom_export::RecordFilter;
 
-use crate::flow_file::Format;
+use crate::record_format::Format;
 
 /// Names of columns as typed. The application determines which names are valid.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -115,7 +115,7 @@ pub(crate) struct Bridge {
 
     /// Format of --flows, if its name does not determine it
     #[arg(long, value_enum, value_name = "FORMAT", requires = "flows")]
-    pub(crate) flows_format: Option<crate::flow_file::Format>,
+    pub(crate) flows_format: Option<crate::record_format::Format>,
 
     /// Serve statistics in Prometheus format on this loopback address while the bridge runs; port 0
     /// chooses a free port

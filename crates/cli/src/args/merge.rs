@@ -44,7 +44,7 @@ pub(crate) struct Merge {
 
     /// Format of --flows, where its name does not say it
     #[arg(long, value_enum, value_name = "FORMAT", requires = "flows")]
-    pub(crate) flows_format: Option<crate::flow_file::Format>,
+    pub(crate) flows_format: Option<crate::record_format::Format>,
 
     /// Write only the records of --flows that match; docs/selecting.md lists names and operators
     #[arg(long = "where", value_name = "EXPRESSION", value_parser = parse::from_str::<Where>, requires = "flows")]

@@ -259,7 +259,7 @@ pub(crate) struct Replay {
 
     /// Format of --flows, if its name does not determine it
     #[arg(long, value_enum, value_name = "FORMAT", requires = "flows")]
-    pub(crate) flows_format: Option<crate::flow_file::Format>,
+    pub(crate) flows_format: Option<crate::record_format::Format>,
 
     /// Columns of --flows in CSV, JSON lines, Parquet and Arrow: comma-separated names, or all
     /// (docs/records.md lists them for each application), or those of another meter: cicflowmeter,

@@ -1,9 +1,12 @@
 //! Records as text, formatted apart from the file.
 
-use flowloom::apps::EndedFlow;
-use flowloom_export::TextRows;
+use std::io;
 
-use crate::record_view::{FilterCounts, RecordView};
+use flowloom::apps::EndedFlow;
+use flowloom_export::{CsvRows, EveRows, JsonRows, TextRows, ZeekRows};
+
+use crate::record_format::Format;
+use crate::record_view::{FilterCounts, RecordPlan, RecordView};
 
 /// Formats records for a [`FlowWriter`], on any thread.
 pub(crate) struct Formatter {
@@ -38,4 +41,16 @@ impl Formatter {
     pub(crate) fn end(&mut self, out: &mut Formatted) {
         out.counts = self.view.take_counts();
     }
+}
+
+/// Returns the rows of a format, if it is one of text.
+pub(super) fn text_rows(format: Format, plan: &RecordPlan) -> io::Result<Option<Box<dyn TextRows>>> {
+    let (schema, columns) = (&plan.schema, &plan.columns);
+    Ok(Some(match format {
+        Format::Csv => Box::new(CsvRows::new(columns)),
+        Format::Jsonl => Box::new(JsonRows::new(columns)),
+        Format::Zeek => Box::new(ZeekRows::new(schema, columns).map_err(io::Error::other)?),
+        Format::Eve => Box::new(EveRows::new(schema, columns).map_err(io::Error::other)?),
+        Format::Ipfix | Format::Netflow9 | Format::Parquet | Format::Arrow => return Ok(None),
+    }))
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rules::{FamilyResult, RuleLine};
-use super::schema::rule_forms;
+use super::words::rule_forms;
 use super::{Report, bytes, counted, grouped, percent};
 
 /// A rule and the number of packets that match it.

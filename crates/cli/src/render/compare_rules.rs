@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rules::RuleLine;
-use super::schema::{rule_forms, verdicts};
+use super::words::{rule_forms, verdicts};
 use super::{Report, counted, grouped};
 
 /// A rule that was removed.

@@ -22,6 +22,7 @@ pub(crate) mod send;
 pub(crate) mod top;
 pub(crate) mod traffic;
 pub(crate) mod verdicts;
+mod words;
 
 pub(crate) use flowloom_command::render::*;
 pub(crate) use flowloom_lab::render::{

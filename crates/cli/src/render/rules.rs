@@ -8,7 +8,7 @@ use flowloom::rules::firewall::PolicyMatcher;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::schema::{rule_forms, verdicts};
+use super::words::{rule_forms, verdicts};
 use super::{Report, bytes, counted, grouped};
 
 /// A rule in a list.

@@ -1,7 +1,5 @@
 //! The JSON schemas of the results, derived from the types that are printed.
 
-use clap::ValueEnum;
-use flowloom::rules::load::RuleFormat;
 use schemars::generate::SchemaSettings;
 use schemars::transform::{RestrictFormats, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -17,7 +15,6 @@ use super::{
 };
 #[cfg(target_os = "linux")]
 use super::{bridge, send};
-use crate::args::verdict::VerdictName;
 
 /// A kind of result, by the name of its schema.
 #[derive(Debug)]
@@ -94,22 +91,6 @@ impl Document {
         let text = schema.get("description").and_then(Value::as_str).unwrap_or_default();
         text.split_inclusive(". ").next().unwrap_or_default().trim_end().to_owned()
     }
-}
-
-/// Returns the names of an argument's values, for fields that state the value.
-pub(super) fn names<T: ValueEnum>() -> Vec<String> {
-    let values = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-    values.map(|value| value.get_name().to_owned()).collect()
-}
-
-/// Returns the formats of a rule file.
-pub(super) fn rule_forms() -> [&'static str; 7] {
-    RuleFormat::ALL.map(RuleFormat::name)
-}
-
-/// Returns what a rule may do with a packet.
-pub(super) fn verdicts() -> Vec<String> {
-    names::<VerdictName>()
 }
 
 /// Restricts a schema to what is printed: objects have no other properties, and a value that may be

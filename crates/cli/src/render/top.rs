@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use super::fit::terminal_width;
 use super::reasons::NoResult;
-use super::schema::names;
+use super::words::names;
 use super::{Report, bytes, counted, dates, grouped, percent, scaled, some_of};
 use crate::args::top::{GroupBy, SortBy};
 use flowloom_measure::rows::Tool;

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rules::FamilyResult;
-use super::schema::{rule_forms, verdicts};
+use super::words::{rule_forms, verdicts};
 use super::{counted, grouped, percent};
 
 /// Verdicts, and the rules that gave them.

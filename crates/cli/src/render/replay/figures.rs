@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::args::replay::{AppName, FullName, LayoutName, TableName};
 use crate::render::losses::LossFigures;
-use crate::render::schema::names;
+use crate::render::words::names;
 
 /// Results of the simulated caches of connection state.
 #[derive(Debug, JsonSchema, Serialize)]

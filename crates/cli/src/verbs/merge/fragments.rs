@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use super::agreed;
 use crate::exit::{Failure, Status};
-use crate::flow_file::{Destination, Format, Opened};
+use crate::flow_file::{Destination, Opened};
 use crate::part_file::{Header, Range, Times, key_bytes, load_record};
+use crate::record_format::Format;
 use crate::record_view::{FieldGroups, RecordPlan};
 use crate::render::counted;
 

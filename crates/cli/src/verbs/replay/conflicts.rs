@@ -11,7 +11,8 @@ use flowloom::traffic::capture::Input;
 
 use crate::args::replay::{AppName, FullName, LayoutName, Replay, TableName, TimesName};
 use crate::exit::Failure;
-use crate::flow_file::{Destination, Format};
+use crate::flow_file::Destination;
+use crate::record_format::Format;
 
 use super::setup::scheduler;
 

@@ -4,9 +4,9 @@ use flowloom::apps::accounting::fields::FieldMemory;
 use flowloom::engine::{Layout, Order, RunReport, WhenFull, WorkerReport};
 use flowloom::traffic::capture::Notice;
 
-use super::application::Ran;
 use super::plan::Plan;
 use super::record_sums::RecordSums;
+use super::role::Ran;
 use super::setup::scheduler;
 use crate::host::{Host, tool};
 use crate::render::encapsulations::Encapsulations;

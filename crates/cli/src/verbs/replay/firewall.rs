@@ -8,7 +8,7 @@ use flowloom::apps::firewall::{Defaults, Enforcement, FirewallOptions, FirewallR
 use flowloom::engine::Verdict;
 use flowloom::rules::firewall::{Knowledge, Policy};
 
-use super::application::Role;
+use super::role::Role;
 use crate::args::Common;
 use crate::args::classify::AlgorithmName;
 use crate::args::firewall::{FirewallOptions as Options, RuleSource};

@@ -7,7 +7,7 @@ use flowloom::flow_key::FlowKey;
 use flowloom::flow_table::Tick;
 use flowloom_export::{ArrowWriter, RecordWriter as _};
 
-use super::application::Ran;
+use super::role::Ran;
 use crate::exit::Failure;
 use crate::flow_file::Opened;
 use crate::part_file::{Header, key_bytes, save_state};

@@ -8,9 +8,8 @@ use flowloom::engine::{Control, Fault, PacketSink};
 use flowloom::record::NO_MEMORY;
 use flowloom::traffic::capture::Notice;
 
-use super::part::Kept;
 use super::plan::{Ended, Plan};
-use super::records::{Show, Shown};
+use super::records::{Kept, Show, Shown};
 use crate::args::Common;
 use crate::args::replay::Replay;
 use crate::exit::{Failure, check_decodable};

@@ -20,9 +20,11 @@ mod plan;
 mod probe;
 mod record_sums;
 mod records;
+mod role;
 mod select;
 mod setup;
 mod source;
+mod tables;
 
 use std::path::Path;
 use std::rc::Rc;
@@ -52,12 +54,11 @@ pub(crate) use outputs::capture_sink;
 pub(crate) use select::{Selected, Selection};
 pub(crate) use setup::set_options;
 
-use application::Ran;
 use figures::{Rest, figures};
-use part::Kept;
 use plan::{Ended, Plan};
 use record_sums::RecordSums;
-use records::{AnySink as _, Records};
+use records::{AnySink as _, Kept, Records};
+use role::Ran;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure> {

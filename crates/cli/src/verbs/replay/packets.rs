@@ -15,8 +15,9 @@ use super::select::{Selected, Selection};
 use super::setup::set_options;
 use crate::args::replay::Replay;
 use crate::exit::{Failure, Status};
-use crate::flow_file::{Destination, Format, Opened};
+use crate::flow_file::{Destination, Opened};
 use crate::part_file::{KEY_BYTES, key_bytes, load_key};
+use crate::record_format::Format;
 
 /// Protocols with ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
 const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];

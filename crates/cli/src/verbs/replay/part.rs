@@ -1,45 +1,12 @@
-//! What a run keeps of its flows for a part of a larger input.
+//! The part of a larger input: what it says of itself, and its file.
 
 use std::path::Path;
 
-use flowloom::apps::EndedFlow;
-
-use super::application::Ran;
 use super::plan::Plan;
-use crate::args::replay::Replay;
+use super::role::Ran;
 use crate::exit::Failure;
 use crate::output::OutputFile;
 use crate::part_file::{self, Header, Settings};
-
-/// What a run keeps of the flows for a part.
-pub(super) enum Kept {
-    Nothing,
-    /// All of them.
-    File(part_file::Records),
-    /// The ticks of each record's first and last packet, and whether it is live at the end.
-    #[cfg(feature = "arrow")]
-    Rows(Vec<([u64; 2], bool)>),
-}
-
-impl Kept {
-    pub(super) fn from_arguments(arguments: &Replay) -> Self {
-        match arguments {
-            #[cfg(feature = "arrow")]
-            Replay { fragments: true, .. } => Self::Rows(Vec::new()),
-            Replay { save_part: Some(_), .. } => Self::File(part_file::Records::default()),
-            _ => Self::Nothing,
-        }
-    }
-
-    pub(super) fn add(&mut self, record: &dyn EndedFlow, ticks: [u64; 2], is_live: bool) {
-        match self {
-            Self::File(records) => records.add(record, ticks, is_live),
-            #[cfg(feature = "arrow")]
-            Self::Rows(rows) => rows.push((ticks, is_live)),
-            Self::Nothing => {}
-        }
-    }
-}
 
 /// Returns what a part says of itself.
 ///

@@ -10,20 +10,18 @@ use flowloom::scheduler::OrderGuarantee;
 use flowloom::scheduler::registry::Policy;
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 
-use super::application::{
-    AccountingRole, Application, Beside, Ends, L7Role, MeterRole, NullRole, Ran, Setup, TrackerRole,
-};
+use super::application::{AccountingRole, Beside, L7Role, MeterRole, NullRole, TrackerRole};
 use super::layout::{self, Planned};
 use super::outputs::Outputs;
-use super::part::Kept;
 use super::probe::Probe;
-use super::records::AnySink;
+use super::records::{AnySink, Kept};
+use super::role::{Application, Ends, Ran, Setup};
 use super::select::{Selected, Selection};
 use super::setup::{
-    MemoryOf, Modules, Tables, engine_config, policy, record_plan, set_options, warn_of_left_columns,
-    warn_outside_pipeline,
+    Modules, engine_config, policy, record_plan, set_options, warn_of_left_columns, warn_outside_pipeline,
 };
 use super::source::{Source, feed};
+use super::tables::Tables;
 use super::{Rules, conflicts, l7};
 use crate::args::Common;
 use crate::args::replay::{AppName, Replay};
@@ -161,7 +159,7 @@ impl<'a> Plan<'a> {
         let order = policy.order();
         let selection = Selection::from_arguments(arguments, &source.paths())?;
         let outputs = open(arguments, &source.paths())?;
-        let memory = MemoryOf::application(&*application, arguments.table);
+        let memory = application.memory(arguments.table);
         let tables = Tables::plan(arguments, &config, order, &source, options, isa, memory)?;
         Ok(Self {
             arguments,

@@ -9,7 +9,9 @@ use flowloom::traffic::capture::InterfaceLosses;
 
 use super::l7::Labels;
 use super::record_sums::RecordSums;
+use crate::args::replay::Replay;
 use crate::flow_file::{FlowWriter, Formatted, Formatter};
+use crate::part_file;
 use crate::record_view::RecordView;
 
 /// Receives the records of any application.
@@ -207,5 +209,35 @@ impl AnySink for Shown<'_> {
             (self.show)(&row, record);
         }
         Ok(())
+    }
+}
+
+/// What a run keeps of the flows for a part.
+pub(super) enum Kept {
+    Nothing,
+    /// All of them.
+    File(part_file::Records),
+    /// The ticks of each record's first and last packet, and whether it is live at the end.
+    #[cfg(feature = "arrow")]
+    Rows(Vec<([u64; 2], bool)>),
+}
+
+impl Kept {
+    pub(super) fn from_arguments(arguments: &Replay) -> Self {
+        match arguments {
+            #[cfg(feature = "arrow")]
+            Replay { fragments: true, .. } => Self::Rows(Vec::new()),
+            Replay { save_part: Some(_), .. } => Self::File(part_file::Records::default()),
+            _ => Self::Nothing,
+        }
+    }
+
+    pub(super) fn add(&mut self, record: &dyn EndedFlow, ticks: [u64; 2], is_live: bool) {
+        match self {
+            Self::File(records) => records.add(record, ticks, is_live),
+            #[cfg(feature = "arrow")]
+            Self::Rows(rows) => rows.push((ticks, is_live)),
+            Self::Nothing => {}
+        }
     }
 }
