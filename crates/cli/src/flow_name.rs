@@ -16,7 +16,7 @@ use flowloom::flow_key::{Direction, FlowKey};
 use flowloom::packet::icmp::has_identifier;
 use flowloom::record::{PROTOCOL_NAMES, nearest, protocol_name};
 
-use crate::args::parse;
+use flowloom_command::args::parse;
 
 /// The largest zone that is the id of one VLAN, and the largest that is those of two.
 const VLANS_MAX: [u32; 2] = [0xFFF, 0xFF_FFFF];

@@ -27,7 +27,7 @@ use crate::render::rules::FamilyResult;
 use crate::render::{counted, print, say_error, warn, warn_of};
 use crate::rule_file::{self, RuleFile};
 use crate::signals::stop_on_signals;
-use crate::verbs::rules::{line, verdict};
+use crate::verbs::rules::{CONNECTIONS_MAX, line, verdict};
 
 /// Keys per lookup batch.
 const BATCH: usize = 256;
@@ -192,9 +192,6 @@ fn hinted(failure: Failure, is_other: bool) -> Failure {
         failure => failure,
     }
 }
-
-/// Maximum number of connections to remember for rules that ask for states.
-pub(super) const CONNECTIONS_MAX: usize = 1 << 22;
 
 /// The results so far.
 #[expect(clippy::struct_excessive_bools, reason = "each is asked or found by itself")]

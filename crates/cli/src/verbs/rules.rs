@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowloom::classifier::analysis::Oddity;
-use flowloom::classifier::{Action, Addresses, ClassifierBuilder, PortRange, ProtocolMatch, Rule, RuleId};
-use flowloom::rules::firewall::{Families, PossibleOutcome};
+use flowloom::classifier::{Addresses, ClassifierBuilder, PortRange, ProtocolMatch, Rule};
+use flowloom::rules::firewall::Families;
 use flowloom::rules::load::classbench;
 use flowloom::rules::write;
 
@@ -16,13 +16,16 @@ use crate::exit::{Failure, Status, stdout_failure};
 use crate::output::{is_one_file, write_whole};
 use crate::progress::Steps;
 use crate::render::rules::{
-    CheckResult, ConvertResult, FamilyResult, OddityResult, PrefixCount, RuleLine, StatsResult,
+    CheckResult, ConvertResult, FamilyResult, OddityResult, PrefixCount, StatsResult,
 };
 use crate::render::{counted, print, warn};
 use crate::rule_file::{self, RuleFile};
 
 mod compare;
 mod explain;
+mod file_rules;
+
+pub(crate) use file_rules::{CONNECTIONS_MAX, line, verdict};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Rules, common: &Common) -> Result<Status, Failure> {
@@ -35,29 +38,6 @@ pub(crate) fn run(arguments: &Rules, common: &Common) -> Result<Status, Failure>
         Rules::Diff(diff) => compare::diff(diff, common, diff.top),
         Rules::Equivalent(diff) => compare::diff(diff, common, 1),
     }
-}
-
-/// Returns a rule for display in a list.
-pub(crate) fn line(file: &RuleFile, id: RuleId) -> RuleLine {
-    let (number, line) = file.place(id);
-    let chain = file.policy.source(id).map_or("", |source| &source.chain);
-    RuleLine {
-        number,
-        line,
-        rule: file.policy.text(id),
-        action: file.set().get(id).and_then(|rule| rule.action).map(Action::name),
-        chain: (!chain.is_empty()).then(|| chain.to_owned()),
-    }
-}
-
-/// Returns the action on a packet if all its possible outcomes agree. As in `replay` by default, a
-/// rule without an action accepts, and a packet that no rule matches is denied.
-pub(crate) fn verdict(file: &RuleFile, outcomes: &PossibleOutcome) -> Option<Action> {
-    let action = |id| file.set().get(id).and_then(|rule| rule.action).unwrap_or(Action::Accept);
-    let decided = outcomes.deciders.iter().map(|one| action(one.rule));
-    let mut all = decided.chain(outcomes.unmatched.map(|_| Action::Deny));
-    let first = all.next()?;
-    all.all(|other| other == first).then_some(first)
 }
 
 fn run_check(arguments: &Check, common: &Common) -> Result<Status, Failure> {

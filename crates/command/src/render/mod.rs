@@ -2,6 +2,7 @@
 
 pub mod fit;
 pub(crate) mod numbers;
+mod overview;
 pub mod save;
 
 use std::io::{IsTerminal, Write};
@@ -11,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use flowloom::traffic::capture::Notice;
 use serde::Serialize;
 
+use self::overview::{Overview, Table};
 use crate::args::{Common, Format};
 use crate::exit::{Failure, Status, stdout_failure, with_status};
 use crate::progress::without_bar;
@@ -27,7 +29,7 @@ pub trait Report: Serialize {
 
     /// Returns what a page shows first. With an overview, charts and tables follow, and then the
     /// lines, which have labels, folded as a table of fields.
-    fn overview(&self) -> Option<save::Overview> {
+    fn overview(&self) -> Option<Overview> {
         None
     }
 
@@ -37,7 +39,7 @@ pub trait Report: Serialize {
     }
 
     /// Returns the tables that only a page shows.
-    fn tables(&self) -> Vec<save::Table> {
+    fn tables(&self) -> Vec<Table> {
         Vec::new()
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use flowloom_measure::chart::Chart;
 use flowloom_measure::page::Page;
 
+pub use super::overview::{Overview, Table};
 use super::{Report, csv, for_people, json, print, say};
 use crate::args::Common;
 use crate::args::save::Save;
@@ -32,21 +33,6 @@ pub fn print_and_save(
         folder.save.as_ref().map_or(Ok(()), |folder| save(folder, title, report, &charts(), common));
     print(report, common)?;
     saved
-}
-
-/// A table of a page: a head and rows, and a remark unless it is empty.
-pub struct Table {
-    pub title: &'static str,
-    pub rows: Vec<Vec<String>>,
-    pub note: String,
-}
-
-/// What a page shows first: what limits the result, and its main figures with their names.
-pub struct Overview {
-    /// What it is about, in a line, or empty.
-    pub about: String,
-    pub warnings: Vec<String>,
-    pub tiles: Vec<(&'static str, String)>,
 }
 
 /// Returns the files that [`save`] may write into a folder for charts with these names.

@@ -5,7 +5,7 @@ use flowloom::rules::firewall::{CompareDefaults, LeftOut};
 use flowloom::rules::load::RuleFormat;
 use flowloom::rules::write;
 
-use super::line;
+use super::file_rules::line;
 use crate::args::Common;
 use crate::args::rules::{Diff, Minimise, RuleOptions};
 use crate::args::verdict::VerdictName;

@@ -11,7 +11,7 @@ use flowloom::rules::firewall::{
 };
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 
-use super::super::classify::CONNECTIONS_MAX;
+use super::file_rules::{CONNECTIONS_MAX, line, verdict};
 use crate::args::Common;
 use crate::args::rules::{AssumeName, EnforceOptions, Explain, FragmentName};
 use crate::exit::{Failure, Status};
@@ -19,7 +19,6 @@ use crate::interface;
 use crate::render::print;
 use crate::render::rules::{ExplainLine, ExplainResult};
 use crate::rule_file::{self, RuleFile};
-use crate::verbs::rules::{line, verdict};
 
 /// Runs the command.
 pub(super) fn run(arguments: &Explain, common: &Common) -> Result<Status, Failure> {
