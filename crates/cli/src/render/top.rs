@@ -20,6 +20,9 @@ pub(crate) struct TopResult {
     pub(crate) tool: Tool,
     /// The captures in the order in which they were named.
     pub(crate) inputs: Vec<String>,
+    /// The options of decoding, which select the same flows elsewhere.
+    #[serde(skip)]
+    pub(crate) decoding: String,
     /// Key by which flows are grouped.
     #[serde(serialize_with = "name_of_key")]
     #[schemars(with = "String", extend("enum" = names::<GroupBy>()))]
@@ -104,7 +107,7 @@ pub(crate) struct RowFigures {
     pub(crate) ip_bytes: u64,
     /// Packets from the host, the initiator, or the sources of the flows.
     pub(crate) packets_sent: u64,
-    /// Packets of the other direction.
+    /// Packets of the other direction, and those that a host has sent to itself.
     pub(crate) packets_received: u64,
     /// Bytes of the packets sent.
     pub(crate) bytes_sent: u64,
@@ -175,6 +178,7 @@ impl TopResult {
             SortBy::Retransmissions => Some("sent again"),
             SortBy::Resets => Some("resets"),
             SortBy::HandshakeRtt => Some("handshake"),
+            SortBy::Sent => Some("bytes sent"),
             _ => None,
         };
         last[2] = special.unwrap_or(last[2]);
@@ -194,7 +198,8 @@ impl TopResult {
             let special = special.map(|_| {
                 let rtt = row.handshake_rtt_ns.map(|ns| format!("{:.3} ms", ns as f64 / 1e6));
                 let count = row.retransmissions.or(row.resets).map(grouped);
-                rtt.or(count).unwrap_or_else(|| String::from("-"))
+                let sent = (self.sort == SortBy::Sent).then(|| bytes(row.bytes_sent));
+                rtt.or(count).or(sent).unwrap_or_else(|| String::from("-"))
             });
             let last = row.name.rsplit('/').next().unwrap_or_default();
             let name =
@@ -288,7 +293,10 @@ impl Report for TopResult {
             ));
         }
         if let ([row, ..], GroupBy::Conversation | GroupBy::Pair) = (&self.rows[..], self.by) {
-            lines.push(format!("Next        flowloom extract … -o out.pcapng --flow '{}'", row.name));
+            lines.push(format!(
+                "Next        flowloom extract …{} -o out.pcapng --flow '{}'",
+                self.decoding, row.name
+            ));
         }
         lines.push(String::new());
         let shown = self.rows.len() as u64;

@@ -76,6 +76,7 @@ pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
     let result = TopResult {
         schema: "flowloom/top/1",
         tool: tool(),
+        decoding: [vec![String::new()], arguments.input.decoding.words()].concat().join(" "),
         inputs: arguments.input.inputs.iter().map(|path| path.display().to_string()).collect(),
         by: arguments.by,
         sort: arguments.sort,

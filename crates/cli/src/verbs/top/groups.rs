@@ -72,6 +72,8 @@ pub(super) struct Totals {
     /// Packets in each direction: from the host or the lower end, from the source, and the reverse.
     packets: [u64; 2],
     bytes: [u64; 2],
+    /// Packets and bytes that a host has sent to itself, which it has also received.
+    looped: [u64; 2],
     pub(super) ip_bytes: u64,
     pub(super) first_ns: u64,
     pub(super) last_ns: u64,
@@ -140,8 +142,11 @@ impl Totals {
             }
             _ => false,
         };
-        let oriented = |[there, back]: [u64; 2]| if is_reversed { [back, there] } else { [there, back] };
-        (oriented(self.packets), oriented(self.bytes))
+        let oriented = |[there, back]: [u64; 2], looped| {
+            let [sent, received] = if is_reversed { [back, there] } else { [there, back] };
+            [sent, received.saturating_add(looped)]
+        };
+        (oriented(self.packets, self.looped[0]), oriented(self.bytes, self.looped[1]))
     }
 
     /// Returns whether the lower end of the group's key is the initiator.
@@ -150,12 +155,12 @@ impl Totals {
         self.initiator.is_none_or(|(_, initiator)| initiator == low)
     }
 
-    fn add(&mut self, record: &AccountingRecord, is_reversed: bool) {
-        let (mut packets, mut bytes) =
-            ([record.packets, record.reverse_packets], [record.bytes, record.reverse_bytes]);
-        if is_reversed {
-            packets.reverse();
-            bytes.reverse();
+    fn add(&mut self, record: &AccountingRecord, direction: Direction) {
+        let packets = direction.apply([record.packets, record.reverse_packets]);
+        let bytes = direction.apply([record.bytes, record.reverse_bytes]);
+        if direction == Direction::Looped {
+            let more = [packets[0], bytes[0]];
+            self.looped = [0, 1].map(|of| self.looped[of].saturating_add(more[of]));
         }
         for way in 0..2 {
             self.packets[way] = self.packets[way].saturating_add(packets[way]);
@@ -190,12 +195,13 @@ impl Totals {
         sort: SortBy,
         group: &Group,
         mut figures: [Option<u64>; 2],
-        is_reversed: bool,
+        direction: Direction,
     ) {
-        if is_reversed {
+        if direction == Direction::Reversed {
             figures.reverse();
         }
-        let is_one_sided = matches!(group, Group::Host(_) | Group::Source(_));
+        let is_one_sided =
+            matches!(group, Group::Host(_) | Group::Source(_)) && direction != Direction::Looped;
         let figure = match (figures, sort) {
             ([own, _], _) if is_one_sided => own,
             ([Some(own), Some(other)], SortBy::Retransmissions) => Some(own.saturating_add(other)),
@@ -203,6 +209,29 @@ impl Totals {
         };
         if let Some(figure) = figure {
             self.special = (self.special.0.saturating_add(figure), self.special.1 + 1);
+        }
+    }
+}
+
+/// How the directions of a record lie in a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Reversed,
+    /// The group's host is both ends, so that it has sent all packets.
+    Looped,
+}
+
+impl Direction {
+    fn reversed_if(is_reversed: bool) -> Self {
+        if is_reversed { Self::Reversed } else { Self::Forward }
+    }
+
+    fn apply(self, [there, back]: [u64; 2]) -> [u64; 2] {
+        match self {
+            Self::Forward => [there, back],
+            Self::Reversed => [back, there],
+            Self::Looped => [there.saturating_add(back), 0],
         }
     }
 }
@@ -263,17 +292,18 @@ impl Groups {
         figures: [Option<u64>; 2],
     ) {
         let both = (record, figures);
-        self.total.add(record, false);
+        self.total.add(record, Direction::Forward);
         let (source, destination, protocol) = (record.source, record.destination, record.protocol);
+        let from_source = if source == destination { Direction::Looped } else { Direction::Forward };
         match self.by {
             GroupBy::Host => {
-                self.add_to(Group::Host(source), both, false);
+                self.add_to(Group::Host(source), both, from_source);
                 if destination != source {
-                    self.add_to(Group::Host(destination), both, true);
+                    self.add_to(Group::Host(destination), both, Direction::Reversed);
                 }
             }
             GroupBy::Source => {
-                self.add_to(Group::Source(source), both, false);
+                self.add_to(Group::Source(source), both, from_source);
                 self.add_target(source, Target::Peer(destination));
                 if has_ports(protocol) {
                     self.add_target(source, Target::Port(protocol, record.destination_port));
@@ -281,36 +311,42 @@ impl Groups {
             }
             GroupBy::Pair => {
                 let (low, high) = (source.min(destination), source.max(destination));
-                self.add_to(Group::Pair(low, high), both, source != low);
+                self.add_to(Group::Pair(low, high), both, Direction::reversed_if(source != low));
             }
-            GroupBy::Port => self.add_to(Group::Port(protocol, record.destination_port), both, false),
-            GroupBy::Protocol => self.add_to(Group::Protocol(protocol), both, false),
-            GroupBy::L7 => self.add_to(Group::Label(label), both, false),
+            GroupBy::Port => {
+                self.add_to(Group::Port(protocol, record.destination_port), both, Direction::Forward);
+            }
+            GroupBy::Protocol => self.add_to(Group::Protocol(protocol), both, Direction::Forward),
+            GroupBy::L7 => self.add_to(Group::Label(label), both, Direction::Forward),
             GroupBy::Conversation => {
                 let low = SocketAddr::new(record.key.low_address(), record.key.low_port());
                 let is_reversed = ends(record)[0] != low;
-                self.add_to(Group::Conversation(*record.key.words()), both, is_reversed);
+                self.add_to(
+                    Group::Conversation(*record.key.words()),
+                    both,
+                    Direction::reversed_if(is_reversed),
+                );
             }
             GroupBy::Hierarchy => {
                 let is_v6 = source.is_ipv6();
-                self.add_to(Group::Layer(is_v6, None, None), both, false);
-                self.add_to(Group::Layer(is_v6, Some(protocol), None), both, false);
+                self.add_to(Group::Layer(is_v6, None, None), both, Direction::Forward);
+                self.add_to(Group::Layer(is_v6, Some(protocol), None), both, Direction::Forward);
                 if has_ports(protocol) {
                     let port = Some(record.destination_port);
-                    self.add_to(Group::Layer(is_v6, Some(protocol), port), both, false);
+                    self.add_to(Group::Layer(is_v6, Some(protocol), port), both, Direction::Forward);
                 }
             }
         }
     }
 
-    fn add_to(&mut self, group: Group, (record, figures): Figured<'_>, is_reversed: bool) {
+    fn add_to(&mut self, group: Group, (record, figures): Figured<'_>, direction: Direction) {
         if self.sums.len() as u64 >= self.count_max && !self.sums.contains_key(&group) {
-            self.untold.add(record, is_reversed);
+            self.untold.add(record, direction);
             return;
         }
         let totals = self.sums.entry(group).or_default();
-        totals.add(record, is_reversed);
-        totals.add_special(self.sort, &group, figures, is_reversed);
+        totals.add(record, direction);
+        totals.add_special(self.sort, &group, figures, direction);
     }
 
     /// Counts a destination or a port of a source that has a group, once.
@@ -447,12 +483,14 @@ mod tests {
             let Group::Host(host) = group else { panic!("{group:?}") };
             let mut sums = [0; 5];
             for record in records() {
+                // A host that is both ends has sent and received all packets.
                 if record.source == host {
                     sums[1] += record.packets;
                     sums[2] += record.reverse_packets;
                     sums[3] += record.bytes;
                     sums[4] += record.reverse_bytes;
-                } else if record.destination == host {
+                }
+                if record.destination == host {
                     sums[1] += record.reverse_packets;
                     sums[2] += record.packets;
                     sums[3] += record.reverse_bytes;
