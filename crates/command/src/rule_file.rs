@@ -37,6 +37,8 @@ pub struct RuleFile {
     chain: Option<String>,
     /// The chains with rules beside a chain that was not chosen and has only its policy.
     others: Vec<&'static str>,
+    /// The chain was not named, and no other has rules.
+    is_only_chain: bool,
 }
 
 impl RuleFile {
@@ -71,6 +73,9 @@ impl RuleFile {
     pub fn warn_of_notes(&self, common: &Common) {
         /// Maximum number of notes to print.
         const SHOWN: usize = 5;
+        if let (Some(chain), true) = (&self.chain, self.is_only_chain) {
+            warn(&format!("chain {chain} is used: no other has rules"), common);
+        }
         if let (Some(chain), [_, ..]) = (&self.chain, &self.others[..]) {
             let others = self.others.join(", ");
             warn(
@@ -281,9 +286,21 @@ pub fn read(options: &RuleOptions) -> Result<RuleFile, Failure> {
 /// Reads the rules that options name, for a command whose option for their table has this name.
 pub fn read_of(options: &RuleOptions, table_option: &str) -> Result<RuleFile, Failure> {
     let path = &options.rules;
-    let asked = load_options(&options.file, options.table.as_ref())?;
+    let mut asked = load_options(&options.file, options.table.as_ref())?;
     let text = read_text(path, asked.limits.bytes_max, FORMS)?;
     let form = RuleFormat::detect(&plain_name(path), &text);
+    let only = if asked.chain.is_none() { only_chain(form, &asked, &text) } else { None };
+    let is_only_chain = only.is_some();
+    if is_only_chain {
+        asked.chain = only;
+    } else if let (RuleFormat::Iptables, Some(chain)) = (form, &mut asked.chain) {
+        // The name of a built-in chain, as nftables writes it.
+        let chains = iptables::chains(&text, asked.table.as_deref().unwrap_or("filter"));
+        let alike = chains.iter().find(|name| name.eq_ignore_ascii_case(chain));
+        if let Some(alike) = alike.filter(|_| !chains.contains(&chain.as_str())) {
+            *chain = (*alike).to_owned();
+        }
+    }
     if !form.has_chains() {
         for (option, value) in [("--chain", &asked.chain), (table_option, &asked.table)] {
             if let Some(value) = value {
@@ -343,7 +360,25 @@ pub fn read_of(options: &RuleOptions, table_option: &str) -> Result<RuleFile, Fa
             others.clear();
         }
     }
-    Ok(RuleFile { form, policy, chain, others })
+    Ok(RuleFile { form, policy, chain, others, is_only_chain })
+}
+
+/// Returns the chain that is entered by default if its format's own has no rules and only one other
+/// has any.
+fn only_chain(form: RuleFormat, asked: &LoadOptions, text: &str) -> Option<String> {
+    let (chain, hook) = match form {
+        RuleFormat::Iptables => {
+            let chains = iptables::chains_with_rules(text, asked.table.as_deref().unwrap_or("filter"));
+            let [only] = chains[..] else { return None };
+            (only.to_owned(), only.to_lowercase())
+        }
+        RuleFormat::Nft => {
+            let mut chains = nft::base_chains(text).into_iter();
+            (chains.len() == 1).then(|| chains.next())??
+        }
+        _ => return None,
+    };
+    (hook != "input" && chain != "input").then_some(chain)
 }
 
 /// Returns an error about a chain without rules, with the chains that exist.

@@ -183,14 +183,21 @@ fn policy_of(
     Ok(policy.with_hooks(hooks).stopping_at_authentication())
 }
 
-/// Returns the chains of all tables, each with its table's family and name, and whether packets
-/// enter it through a hook.
+/// Returns the names of the chains of all tables.
 #[must_use]
 pub fn chains(text: &str) -> Vec<String> {
     let tables = parsed(text, LoadLimits::default()).tables;
     let names = tables.iter().flat_map(|table| table.chains.iter().map(|chain| chain.name.clone()));
     // Chains in braces have no name, but one with blanks here.
     names.filter(|name| !name.contains(' ')).collect()
+}
+
+/// Returns the chains that packets enter through a hook, each with the name of its hook.
+#[must_use]
+pub fn base_chains(text: &str) -> Vec<(String, String)> {
+    let tables = parsed(text, LoadLimits::default()).tables;
+    let chains = tables.into_iter().flat_map(|table| table.chains);
+    chains.filter_map(|chain| chain.hook.map(|hook| (chain.name, hook.name))).collect()
 }
 
 fn parsed(text: &str, limits: LoadLimits) -> Parsed {
