@@ -157,8 +157,10 @@ impl RecordPlan {
             Some(Columns(names)) if *names == ["all"] => {
                 schema.of_groups(GroupSet::FIELDS.complement().union(asked).intersection(present))
             }
-            Some(Columns(names)) if names.len() == 1 && DIALECTS.contains(&&*names[0]) => {
-                let found = dialect(&names[0], &schema);
+            Some(Columns(names))
+                if names.len() == 1 && DIALECTS.iter().any(|name| name.eq_ignore_ascii_case(&names[0])) =>
+            {
+                let found = dialect(&names[0].to_lowercase(), &schema);
                 found.ok_or_else(|| format!("--columns {} is for --app accounting", names[0]))?
             }
             Some(Columns(names)) => {

@@ -1,5 +1,6 @@
 //! The end of a command: the exit statuses that scripts rely on, and the failures behind them.
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use flowloom::engine::{ConfigError, StartError};
@@ -87,10 +88,22 @@ pub fn with_status(text: &str, status: Status) -> String {
     rest.map_or(head.clone(), |rest| format!("{head}\n{rest}"))
 }
 
+/// Words of an expression that a shell has split.
+const OPERATORS: [&str; 9] = ["==", "!=", "=", "&", "&&", "||", "and", "or", "in"];
+
 impl From<CaptureError> for Failure {
     fn from(error: CaptureError) -> Self {
         match error {
             CaptureError::ReadOnce { .. } => Self::Usage(error.to_string()),
+            CaptureError::Io { path, source }
+                if source.kind() == ErrorKind::NotFound
+                    && path.to_str().is_some_and(|word| OPERATORS.contains(&word)) =>
+            {
+                Self::Input(format!(
+                    "there is no capture {}\n  quote a whole expression, as in --where 'port == 443'",
+                    path.display()
+                ))
+            }
             error => Self::Input(explained(&error)),
         }
     }
@@ -171,7 +184,7 @@ pub fn check_decodable(packets: u64, error: &SourceError) -> Result<(), Failure>
 
 /// Turns an error of writing to standard output into a failure.
 pub fn stdout_failure(error: &std::io::Error) -> Failure {
-    if error.kind() == std::io::ErrorKind::BrokenPipe {
+    if error.kind() == ErrorKind::BrokenPipe {
         Failure::BrokenPipe
     } else {
         let closed = crate::closed_output::check().err();

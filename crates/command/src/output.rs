@@ -34,6 +34,17 @@ const ABANDON_PATIENCE: Duration = Duration::from_millis(200);
 /// How long the reader of a pipe may come after a writer that does not wait.
 const READER_PATIENCE: Duration = Duration::from_secs(1);
 
+/// Names the folder of a file that cannot be created because the folder is missing.
+fn without_folder(path: &Path, error: io::Error) -> io::Error {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => {
+            let text = format!("the folder {} does not exist\n  make it first", folder.display());
+            io::Error::new(error.kind(), text)
+        }
+        _ => error,
+    }
+}
+
 /// A file to write. Copies refer to the same file.
 ///
 /// A [flush](Write::flush) states that all data so far form whole records. The old contents of the
@@ -127,6 +138,7 @@ impl OutputFile {
             return Self::registered(path, None, || Ok((file, false)));
         }
         let open = || match OpenOptions::new().write(true).create_new(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(without_folder(path, error)),
             // This includes a link to a missing file; the file is created and stays.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 Ok((OpenOptions::new().write(true).create(true).truncate(false).open(path)?, false))

@@ -31,7 +31,7 @@ pub(crate) struct Extract {
     pub(crate) input: RecordInput,
 
     /// The capture to write: .pcapng, or .pcap without interfaces and comments
-    #[arg(short = 'o', long, value_name = "FILE", required_unless_present = "make_index")]
+    #[arg(short = 'o', long, alias = "write", value_name = "FILE", required_unless_present = "make_index")]
     pub(crate) output: Option<PathBuf>,
 
     /// Find the flows of --flow with this index, and read only the parts of the capture that

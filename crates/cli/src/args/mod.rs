@@ -72,8 +72,9 @@ impl Arguments {
 }
 
 /// Options of other programs, and what does here what they do there.
-const ELSEWHERE: [(&str, &str); 12] = [
+const ELSEWHERE: [(&str, &str); 13] = [
     ("-r", "name the capture without an option"),
+    ("--read", "name the capture without an option"),
     ("-w", "name the file with --write (replay) or -o (extract)"),
     ("-Y", "select packets with --filter, and records with --where"),
     ("-f", "select packets with --filter, and records with --where"),
@@ -113,6 +114,8 @@ fn explained(mut error: clap::Error, command: &Command, words: &[OsString]) -> c
         };
         if let Some((_, tip)) = known {
             error.remove(ContextKind::SuggestedArg);
+            // It has the option that clap suggests.
+            error.remove(ContextKind::Usage);
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![(*tip).into()]));
         }
     }

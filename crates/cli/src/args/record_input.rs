@@ -46,7 +46,7 @@ pub(crate) struct RecordInput {
     pub(crate) decoding: DecodingOptions,
 
     /// End flows that are idle for longer; a later packet begins a new record [default: never]
-    #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
+    #[arg(long, alias = "idle-timeout", value_name = "SECONDS", value_parser = parse::seconds)]
     pub(crate) timeout: Option<u64>,
 
     /// Memory for flow tables, fields and sums, in bytes [default: what is free]

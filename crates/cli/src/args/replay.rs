@@ -127,7 +127,7 @@ pub(crate) struct Replay {
 
     /// End flows that are idle for longer, in packet time, accurate to about 2 ms; a later packet
     /// begins a new flow [default: never]
-    #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
+    #[arg(long, alias = "idle-timeout", value_name = "SECONDS", value_parser = parse::seconds)]
     pub(crate) timeout: Option<u64>,
 
     /// Begin a new record if a packet arrives this long after the first of its record, in packet
@@ -268,7 +268,7 @@ pub(crate) struct Replay {
     pub(crate) columns: Option<Columns>,
 
     /// Times of --flows in CSV and JSON lines
-    #[arg(long, value_enum, default_value_t = TimesName::Ns, value_name = "FORM")]
+    #[arg(long, alias = "time-format", value_enum, default_value_t = TimesName::Ns, value_name = "FORM")]
     pub(crate) times: TimesName,
 
     /// Additional fields of --flows, by group: sizes, gaps, splt (sizes and directions of the first

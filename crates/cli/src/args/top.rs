@@ -14,7 +14,9 @@ Examples:
   flowloom top edge.pcap                                        the hosts with the most bytes
   flowloom top edge.pcap --by conversation -n 20                conversations with duration and rate
   flowloom top edge.pcap --by port --sort flows --where 'protocol == udp'
-  flowloom top edge.pcap --by source --sort peers               who scans: sources by destinations
+  flowloom top edge.pcap --by source --sort peers               who scans many hosts
+  flowloom top edge.pcap --by source --sort ports               who scans many ports
+  flowloom top edge.pcap --sort sent                            who sends most
   flowloom top edge.pcap --sort retransmissions                 whose segments get lost
   flowloom top edge.pcap --by hierarchy                         bytes by IP version, protocol and port
   flowloom top edge.pcap --by l7                                bytes by application protocol
@@ -24,7 +26,7 @@ pub(crate) struct Top {
     pub(crate) input: RecordInput,
 
     /// Key by which to add up records
-    #[arg(long, value_enum, default_value_t = GroupBy::Host, value_name = "KEY")]
+    #[arg(long, aliases = ["group", "group-by"], value_enum, default_value_t = GroupBy::Host, value_name = "KEY")]
     pub(crate) by: GroupBy,
 
     /// Figure by which to sort
@@ -32,7 +34,7 @@ pub(crate) struct Top {
     pub(crate) sort: SortBy,
 
     /// Number of rows to show; 0 shows all
-    #[arg(short = 'n', long = "count", value_name = "N", default_value_t = 10, value_parser = parse::whole::<usize>)]
+    #[arg(short = 'n', long = "count", aliases = ["limit", "top"], value_name = "N", default_value_t = 10, value_parser = parse::whole::<usize>)]
     pub(crate) count: usize,
 
     /// Maximum number of separate hosts, pairs, ports or conversations; all others are added up in
@@ -71,7 +73,7 @@ pub(crate) enum GroupBy {
     /// IP version, protocol within it, destination port within that
     Hierarchy,
     /// Application protocol, by patterns over the first bytes of each direction
-    #[value(alias = "l7_protocol")]
+    #[value(aliases = ["l7_protocol", "app", "application", "service"])]
     L7,
 }
 

@@ -159,7 +159,7 @@ fn warn_if_nothing(packets: u64, had_contents: bool, path: &Path, common: &Commo
         if had_contents {
             return warn_of_unchanged("packet", path);
         }
-        warn(&format!("no packet was selected: none was written to {}", path.display()), common);
+        warn(&format!("no packet was selected: {} is a capture without packets", path.display()), common);
     }
 }
 

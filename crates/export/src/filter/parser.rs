@@ -96,7 +96,17 @@ impl<'a> Parser<'a> {
         };
         let (subject, SchemaColumn { column, .. }) =
             Subject::named(&name, self.schema).ok_or_else(|| {
-                let advice = advice(&name, &self.schema.names());
+                let advice = match &*name.to_ascii_lowercase() {
+                    protocol @ ("tcp" | "udp" | "icmp" | "sctp") => {
+                        format!(
+                            ": write protocol == {protocol}, or use --filter for an expression of tcpdump"
+                        )
+                    }
+                    "net" | "src" | "dst" | "ip6" | "portrange" => {
+                        String::from(": use --filter for an expression of tcpdump")
+                    }
+                    _ => advice(&name, &self.schema.names()),
+                };
                 RecordFilterError::new(at, format!("unknown name '{name}'{advice}"))
             })?;
         let kind = column.kind;
@@ -104,7 +114,10 @@ impl<'a> Parser<'a> {
         let values = Values::for_kind(kind);
         let place = self.at();
         let Some(Token { kind: TokenKind::Compare(comparison), .. }) = self.tokens.next() else {
-            let what = format!("expected a comparison of {name}: ==, !=, <, <=, >, >=, &, in, or contains");
+            // A shell takes > as a redirection, and the rest as other arguments.
+            let cut = if place == self.end { "\n  quote the whole expression" } else { "" };
+            let what =
+                format!("expected a comparison of {name}: ==, !=, <, <=, >, >=, &, in, or contains{cut}");
             return Err(RecordFilterError::new(place, what));
         };
         let is_bits = comparison == Comparison::HasBits;
@@ -281,6 +294,7 @@ mod tests {
             ("\"bytes\" > 1", 0, "expected a comparison"),
             ("handshake_rtt > 1ms", 0, "unknown name 'handshake_rtt'"),
             ("not", 3, "expected a comparison"),
+            ("TCP port 443", 0, "write protocol == tcp"),
         ] {
             let error = parse(text).unwrap_err();
             assert_eq!(error.at, at, "{text}: {error}");
