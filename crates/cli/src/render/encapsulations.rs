@@ -109,7 +109,16 @@ impl Encapsulations {
         let others: u64 = packets_with(&self.tunnel_not_followed, |reason| reason != "not_asked");
         let mut parts = Vec::new();
         if unasked > 0 {
-            parts.push(format!("{} in tunnels (--decap follows them)", counted(unasked, "packet")));
+            let mut kinds: Vec<&str> = (self.tunnel_not_followed.iter())
+                .filter(|entry| entry.reason == "not_asked")
+                .map(|entry| entry.kind)
+                .collect();
+            kinds.dedup();
+            let more = kinds.split_off(kinds.len().min(4)).len();
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let kinds = kinds.join(", ") + &more;
+            parts
+                .push(format!("{} in tunnels ({kinds}; --decap follows them)", counted(unasked, "packet")));
         }
         if others > 0 {
             parts

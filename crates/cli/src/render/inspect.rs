@@ -1,5 +1,6 @@
 //! The result of `inspect`.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -56,6 +57,8 @@ pub(crate) struct InspectResult {
     /// Packets that --dedup dropped, which count nowhere else; absent without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duplicates: Option<u64>,
+    /// What readers should know about the input: truncated files, malformed records.
+    pub(crate) notices: Vec<String>,
     /// Flows: distinct keys.
     flows: u64,
     /// Number of flows if an idle time longer than `timeout_ns` ends a flow.
@@ -223,6 +226,7 @@ impl InspectResult {
             peak_packets_per_second: profile.peak_packets_per_second,
             layers: profile.layers,
             duplicates: None,
+            notices: Vec::new(),
             flows: profile.flows,
             flows_by_timeout: profile.flows_by_timeout,
             timeout_ns: arguments.timeout,
@@ -315,14 +319,22 @@ impl InspectResult {
             share(layers.in_vlan)
         ));
         lines.push(format!(
-            "            later fragments {}   bad IPv4 header checksum {}   time backwards {}   times far off {}   not tracked {}{}",
+            "            later fragments {}   bad IPv4 header checksum {}   time backwards {}   times far off {}",
             grouped(layers.later_fragments),
             grouped(layers.bad_ipv4_checksum),
             grouped(self.time_backwards),
-            grouped(self.time_outliers),
-            grouped(self.packets - self.decoded),
-            if self.why.is_empty() && self.decoded < self.packets { "  (--why to list reasons)" } else { "" }
+            grouped(self.time_outliers)
         ));
+        let mut reasons: Vec<_> = self.not_tracked.iter().collect();
+        reasons.sort_by_key(|(_, packets)| Reverse(**packets));
+        let reasons: Vec<String> =
+            reasons.iter().map(|(reason, packets)| format!("{reason} {}", grouped(**packets))).collect();
+        if !reasons.is_empty() && self.why.is_empty() {
+            lines.push(format!(
+                "            not tracked: {}   (--why to list packets)",
+                some_of(&reasons, "   ")
+            ));
+        }
     }
 
     fn why_lines(&self, lines: &mut Vec<String>) {
@@ -338,6 +350,7 @@ impl InspectResult {
         for (link, packets) in &self.unsupported_links {
             lines.push(format!("            link type {link}: {}", counted(*packets, "packet")));
         }
+        lines.extend(self.notices.iter().map(|notice| format!("Noted       {notice}")));
         if self.list_why {
             lines.extend(self.encapsulations.lines());
         } else {

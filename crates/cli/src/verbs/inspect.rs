@@ -109,6 +109,7 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
     let mut partial = false;
     for notice in source.notices() {
         partial |= notice.is_partial_input();
+        result.notices.push(notice.to_string());
         warn_of(notice, arguments.strict, common);
     }
     if let Some(odd) = &profile.odd_time {
