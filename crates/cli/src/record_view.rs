@@ -208,7 +208,15 @@ impl RecordPlan {
     /// accounting record.
     pub(crate) fn left_by(&self, format: Format) -> Vec<&'static str> {
         let is_left = |found: &&SchemaColumn| {
-            !matches!(found.column.group, Group::Default | Group::Extra | Group::Internal)
+            let group = found.column.group;
+            // What is beside a label says how it was found.
+            let has_label = group == Group::Label
+                && self
+                    .columns
+                    .iter()
+                    .any(|other| other.column.group == group && format.takes(&other.column));
+            !matches!(group, Group::Default | Group::Extra | Group::Internal)
+                && !has_label
                 && !format.takes(&found.column)
         };
         self.columns.iter().filter(is_left).map(|found| found.column.name).collect()

@@ -128,6 +128,16 @@ impl Encapsulations {
         tunnels.into_iter().chain(self.length_lines()).collect()
     }
 
+    /// Returns a remark on a sum of lengths on the wire, if it has impossible ones.
+    pub(crate) fn remark_on_wire(&self) -> String {
+        let packets = self.wire_impossible.as_ref().map_or(0, |figures| figures.packets);
+        if packets > 0 {
+            format!(", of which {} cannot be right", counted(packets, "length"))
+        } else {
+            String::new()
+        }
+    }
+
     /// Returns lines about impossible lengths.
     pub(crate) fn length_lines(&self) -> impl Iterator<Item = String> {
         [

@@ -1,12 +1,14 @@
 //! The results of the firewall, as part of the result of `replay`.
 
 use flowloom::apps::firewall::Hits;
+use flowloom::classifier::Action;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rules::FamilyResult;
 use super::words::{rule_forms, verdicts};
-use super::{counted, grouped, percent};
+use super::{counted, grouped, percent, warn};
+use crate::args::Common;
 
 /// Verdicts, and the rules that gave them.
 #[derive(Debug, JsonSchema, Serialize)]
@@ -89,6 +91,21 @@ pub(crate) struct RuleFigures {
 }
 
 impl FirewallFigures {
+    /// Warns of packets that the rules say nothing about and that are denied.
+    pub(crate) fn warn_of_other_family(&self, common: &Common) {
+        let packets = self.of_other_family.packets;
+        if packets > 0 && self.default == Action::Deny.name() {
+            warn(
+                &format!(
+                    "{} of an address family without rules in {} count as denied\n  --default accept lets them pass",
+                    counted(packets, "packet"),
+                    self.rules_path
+                ),
+                common,
+            );
+        }
+    }
+
     pub(crate) fn lines(&self, lines: &mut Vec<String>) {
         let how = match (self.per_packet, self.strict_tcp) {
             (true, _) => "per packet",
@@ -109,7 +126,7 @@ impl FirewallFigures {
         let all = self.accepted.packets + self.denied.packets;
         let part = |name: &str, hits: &HitFigures| {
             format!(
-                "{name} {} ({}) of {}",
+                "{name} {} ({}), the first of {}",
                 counted(hits.packets, "packet"),
                 percent(hits.packets, all),
                 counted(hits.flows, "flow")

@@ -361,6 +361,9 @@ fn status(plan: &Plan<'_>, ran: &Ran<'_>, result: &ReplayResult, common: &Common
         return Status::CheckFailed;
     }
     warn_of_full_table(&result.no_result, result.packets, common);
+    if let Some(firewall) = &result.firewall {
+        firewall.warn_of_other_family(common);
+    }
     if !result.balanced {
         warn("packets and drops do not add up: this is a bug in flowloom, please report it", common);
         return Status::CheckFailed;
