@@ -209,14 +209,10 @@ impl RecordPlan {
     pub(crate) fn left_by(&self, format: Format) -> Vec<&'static str> {
         let is_left = |found: &&SchemaColumn| {
             let group = found.column.group;
-            // What is beside a label says how it was found.
-            let has_label = group == Group::Label
-                && self
-                    .columns
-                    .iter()
-                    .any(|other| other.column.group == group && format.takes(&other.column));
+            // A log of Zeek or Suricata has a service, and nothing about how a label was found.
+            let is_beside = group == Group::Label && matches!(format, Format::Zeek | Format::Eve);
             !matches!(group, Group::Default | Group::Extra | Group::Internal)
-                && !has_label
+                && !is_beside
                 && !format.takes(&found.column)
         };
         self.columns.iter().filter(is_left).map(|found| found.column.name).collect()

@@ -14,7 +14,7 @@ Examples:
   flowloom top edge.pcap                                        the hosts with the most bytes
   flowloom top edge.pcap --by conversation -n 20                conversations with duration and rate
   flowloom top edge.pcap --by port --sort flows --where 'protocol == udp'
-  flowloom top edge.pcap --by source --sort peers --where 'conn_state in (S0, REJ)'    who scans many hosts
+  flowloom top edge.pcap --by source --sort peers --where 'conn_state == S0'   who scans many hosts
   flowloom top edge.pcap --by source --sort ports               who scans many ports
   flowloom top edge.pcap --sort sent                            who sends most
   flowloom top edge.pcap --sort retransmissions                 whose segments get lost
