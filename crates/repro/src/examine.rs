@@ -182,7 +182,7 @@ pub fn examine(item: &Item, context: &Context<'_>, plan: Plan) -> Result<Examine
     let at = agreeing.unwrap_or(0);
     let context = &Context { seed: seeds[at], ..*context };
     let first = draws[at].clone();
-    let mut outcome = merged(draws).held_to_bounds();
+    let mut outcome = merged(draws, &seeds).held_to_bounds();
     let mut ablations = Vec::new();
     for switch in item.switches {
         if plan.ablate || (agreeing.is_some() && switch.kind == SwitchKind::Mechanism) {
@@ -199,8 +199,8 @@ pub fn examine(item: &Item, context: &Context<'_>, plan: Plan) -> Result<Examine
 }
 
 /// Merges several outcomes into one: values by name and points of charts, as medians with
-/// intervals; texts of the first outcome, and the values that some seeds have outside their band.
-fn merged(mut draws: Vec<Outcome>) -> Outcome {
+/// intervals; notes of the first outcome, and the values that some seeds have outside their band.
+fn merged(mut draws: Vec<Outcome>, seeds: &[u64]) -> Outcome {
     if draws.len() == 1 {
         return draws.remove(0);
     }
@@ -229,7 +229,7 @@ fn merged(mut draws: Vec<Outcome>) -> Outcome {
         Value { ours, interval: Some(interval), band, ..value.clone() }
     });
     let values: Vec<Value> = values.collect();
-    let verdict = verdict_of(&draws);
+    let verdict = verdict_of(&draws, seeds, &values);
     let charts = (0..draws[0].charts.len()).map(|at| merged_chart(&draws, at)).collect();
     let outside = values.iter().filter_map(|value| {
         let count = values_of(&value.name).iter().filter(|draw| !draw.holds()).count();
@@ -265,26 +265,40 @@ fn merged_chart(draws: &[Outcome], at: usize) -> Chart {
     chart
 }
 
-/// Returns the common verdict of all draws, or the verdict that the result depends on the draw.
-fn verdict_of(draws: &[Outcome]) -> Agreement {
-    let first = &draws[0].verdict;
-    let Some(other) = draws.iter().map(|draw| &draw.verdict).find(|verdict| verdict.word() != first.word())
-    else {
-        return first.clone();
+/// Returns the common verdict of all draws, or the verdict that the result depends on the draw. A
+/// text is that of the draw whose values are nearest to the medians, with its seed.
+fn verdict_of(draws: &[Outcome], seeds: &[u64], medians: &[Value]) -> Agreement {
+    let distance = |at: usize| -> f64 {
+        let off = |value: &Value| {
+            let median = medians.iter().find(|median| median.name == value.name);
+            median.map_or(0.0, |median| change(value.ours, median.ours))
+        };
+        draws[at].values.iter().map(off).sum()
+    };
+    let first = draws[0].verdict.word();
+    let nearest = |is_first: bool| {
+        (0..draws.len())
+            .filter(|&at| (draws[at].verdict.word() == first) == is_first)
+            .min_by(|&a, &b| distance(a).total_cmp(&distance(b)))
+    };
+    let one = nearest(true).unwrap_or(0);
+    let verdict = &draws[one].verdict;
+    let Some(other) = nearest(false) else {
+        if draws.iter().all(|draw| draw.verdict == *verdict) {
+            return verdict.clone();
+        }
+        return verdict.with_text(format!("with seed {}, {}", seeds[one], verdict.text()));
     };
     let agreeing = draws.iter().filter(|draw| matches!(draw.verdict, Agreement::Agrees { .. })).count();
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let of = |at: usize| {
+        let verdict = &draws[at].verdict;
+        format!("Seed {} {}: {}", seeds[at], verdict.word(), verdict.text())
+    };
     Agreement::DependsOnDraw {
         agreeing: count(agreeing),
         draws: count(draws.len()),
-        why: format!(
-            "{agreeing} of {} seeds agree. One that {}: {}. One that {}: {}",
-            draws.len(),
-            first.word(),
-            first.text(),
-            other.word(),
-            other.text()
-        ),
+        why: format!("{agreeing} of {} seeds agree. {}. {}", draws.len(), of(one), of(other)),
     }
 }
 
@@ -331,9 +345,14 @@ impl Effect {
     /// Returns the change as a share of the larger of the two values; 0 where either is not a
     /// number.
     pub fn share(&self) -> f64 {
-        let change = (self.with - self.without).abs() / self.with.abs().max(self.without.abs());
-        if change.is_finite() { change } else { 0.0 }
+        change(self.with, self.without)
     }
+}
+
+/// Returns the difference as a share of the larger of the two; 0 where either is not a number.
+fn change(a: f64, b: f64) -> f64 {
+    let change = (a - b).abs() / a.abs().max(b.abs());
+    if change.is_finite() { change } else { 0.0 }
 }
 
 /// Withdraws an agreement that remains without one of its mechanisms.
@@ -435,7 +454,7 @@ mod tests {
         let examined = examine(&ITEM, &context, plan(8)).unwrap();
         let Agreement::DependsOnDraw { agreeing, draws, why } = &examined.outcome.verdict else { panic!() };
         assert_eq!((*agreeing, *draws), (3, 8));
-        assert!(why.contains("3 of 8 seeds agree. One that differs: small. One that agrees: large"));
+        assert_eq!(why, "3 of 8 seeds agree. Seed 104 differs: small. Seed 105 agrees: large");
         let value = &examined.outcome.values[0];
         let interval = value.interval.unwrap();
         assert!((value.ours - 2.9).abs() < 1e-9 && interval.draws == 8 && interval.confidence > 0.95);
@@ -449,6 +468,22 @@ mod tests {
         assert_eq!(examined.outcome.notes, ["outside its band with 4 of 8 seeds: x"]);
         let arithmetic = Item { fidelity: &[Fidelity::Arithmetic], ..ITEM };
         assert_eq!(examine(&arithmetic, &context, plan(8)).unwrap().seeds, [100]);
+    }
+
+    #[test]
+    fn text_of_several_seeds_is_that_of_the_seed_nearest_the_median() {
+        let run = |context: &Context<'_>| {
+            let value: f64 = match context.seed {
+                1 => 9.0,
+                2 => 4.0,
+                _ => 5.0,
+            };
+            Ok(Outcome::new(Agreement::differs(format!("it is {value}"))).value(Value::new("x", "", value)))
+        };
+        let context = Context::new(Scale::Smoke, 1, &|| true);
+        let plan = Plan { seeds: Some(3), ..Plan::default() };
+        let verdict = examine(&Item { run, ..ITEM }, &context, plan).unwrap().outcome.verdict;
+        assert_eq!(verdict, Agreement::differs("with seed 3, it is 5"));
     }
 
     #[test]

@@ -246,6 +246,19 @@ impl Agreement {
             | Self::DependsOnDraw { why, .. } => why,
         }
     }
+
+    /// Returns this verdict with another explanation.
+    pub(crate) fn with_text(&self, text: String) -> Self {
+        let mut verdict = self.clone();
+        match &mut verdict {
+            Self::Agrees { note } | Self::Definition { note } => *note = text,
+            Self::Differs { why }
+            | Self::CannotRun { why }
+            | Self::CannotTell { why }
+            | Self::DependsOnDraw { why, .. } => *why = text,
+        }
+        verdict
+    }
 }
 
 /// The result of running an item.
