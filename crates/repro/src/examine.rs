@@ -167,6 +167,9 @@ pub struct Examined {
 ///
 /// Returns the item's first error.
 pub fn examine(item: &Item, context: &Context<'_>, plan: Plan) -> Result<Examined, ItemError> {
+    // Items share models, and so would those that do not list a guess follow it.
+    let guesses = item.own_guesses(context);
+    let context = &Context { guesses: &guesses, ..*context };
     let count = plan.seeds_of(item, context.scale);
     let seeds: Vec<u64> = (0..u64::from(count)).map(|draw| context.seed.wrapping_add(draw)).collect();
     let run = |context: &Context<'_>| {

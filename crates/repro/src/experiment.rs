@@ -444,6 +444,12 @@ impl Item {
         source(self.id)
     }
 
+    /// Returns the guesses of a context that are this item's.
+    pub(crate) fn own_guesses<'a>(&self, context: &Context<'a>) -> Vec<(&'a str, f64)> {
+        let is_own = |name: &str| self.guesses.iter().any(|guess| guess.name == name);
+        context.guesses.iter().copied().filter(|(name, _)| is_own(name)).collect()
+    }
+
     /// Returns the item's name within its paper.
     pub fn name(&self) -> &'static str {
         self.id.split('/').nth(1).unwrap_or_default()

@@ -172,9 +172,8 @@ fn command(item: &Item, context: &Context<'_>, plan: Plan) -> String {
     words.extend(plan.seeds.map(|seeds| format!("--seeds {seeds}")));
     words.extend(plan.ablate.then(|| String::from("--ablate")));
     words.extend(plan.sweep.then(|| String::from("--sweep")));
-    let own =
-        context.guesses.iter().filter(|(name, _)| item.guesses.iter().any(|guess| guess.name == *name));
-    words.extend(own.map(|(name, value)| format!("--guess {name}={value}")));
+    let own = item.own_guesses(context);
+    words.extend(own.iter().map(|(name, value)| format!("--guess {name}={value}")));
     words.extend(context.data.map(|_| String::from("--data DIR")));
     words.join(" ")
 }

@@ -211,7 +211,13 @@ fn item_lines(record: &Record, asked: Plan) -> Vec<String> {
         lines.extend(wrapped("without  ", "the item has no mechanism to switch off and no fault to plant"));
     }
     if asked.sweep && record.sweeps.is_empty() {
-        lines.extend(wrapped("guess    ", "the paper leaves no parameter of this item open"));
+        let paper = record.id.split('/').next().unwrap_or_default();
+        lines.extend(wrapped(
+            "guess    ",
+            &format!(
+                "the item has no parameter to set; docs/papers/{paper}.md lists what the paper leaves open"
+            ),
+        ));
     }
     for sweep in &record.sweeps {
         lines.extend(wrapped(
@@ -332,8 +338,9 @@ mod tests {
                 sweeps: Vec::new(),
                 outcome: Outcome::new(verdict),
             };
-            let lines = item_lines(&record, Plan { ablate: true, ..Plan::default() });
+            let lines = item_lines(&record, Plan { ablate: true, sweep: true, ..Plan::default() });
             assert!(lines.contains(&line), "{lines:?}");
+            assert!(lines.iter().any(|line| line.contains("docs/papers/lfb.md lists")), "{lines:?}");
             assert!(lines.iter().any(|line| line.contains("no mechanism to switch off")), "{lines:?}");
         }
     }

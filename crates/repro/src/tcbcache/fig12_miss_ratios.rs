@@ -4,7 +4,7 @@
 use flowloom::tcb_cache::{CacheSpec, Policy, Tie};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use super::workload::{Misses, Workload, day_overlapped, draws, misses, model_s};
+use super::workload::{Misses, PORTS, PORTS_NOTE, Workload, day_overlapped, draws, misses, model_s};
 use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 
 /// See the [module](self).
@@ -16,6 +16,7 @@ pub(super) const ITEM: Item = Item {
     fidelity: &[Fidelity::Simulated],
     switches: &[TWO_HASHES, FEWER_ON, MIGRATION],
     draws: 3,
+    guesses: &[PORTS],
     run,
     ..Item::PLAIN
 };
@@ -228,7 +229,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         outcome = outcome.note("the real day is not in the data directory, so only the model was run");
     }
     outcome.verdict = verdict(&found);
-    Ok(outcome.chart(chart).note(
+    Ok(outcome.chart(chart).note(PORTS_NOTE).note(
         "no log in its own order misses as often as in the paper: the number of concurrent sessions is not stated and decides the level",
     ))
 }

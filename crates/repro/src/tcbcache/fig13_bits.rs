@@ -4,7 +4,7 @@ use flowloom::tcb_cache::cost::h3_output_bit;
 use flowloom::tcb_cache::{CacheSpec, IndexFunction, Policy};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use super::workload::{draws, misses, notes, workloads};
+use super::workload::{PORTS, PORTS_NOTE, draws, misses, notes, workloads};
 use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::variation::SWEPT;
 
@@ -16,6 +16,7 @@ pub(super) const ITEM: Item = Item {
     numbers: "text of §4.3: gates and delays; 1 for “the same” as 48 bits",
     fidelity: &[Fidelity::Simulated, Fidelity::Arithmetic],
     unswitched: SWEPT,
+    guesses: &[PORTS],
     run,
     ..Item::PLAIN
 };
@@ -92,5 +93,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         "16 bits are not as good as 48, or 8 do not collapse",
     );
     outcome.notes = notes(&workloads);
-    Ok(outcome.chart(chart).note(format!("mean of {draws} draws; bits are chosen as Fig. 8 has them")))
+    Ok(outcome
+        .chart(chart)
+        .note(format!("mean of {draws} draws; bits are chosen as Fig. 8 has them"))
+        .note(PORTS_NOTE))
 }

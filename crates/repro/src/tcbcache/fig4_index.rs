@@ -3,7 +3,7 @@
 use flowloom::tcb_cache::{CacheSpec, Geometry, IndexFunction, Policy};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use super::workload::{draws, misses, notes, workloads};
+use super::workload::{PORTS, draws, misses, notes, workloads};
 use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 use crate::variation::BOTH_RUN;
 
@@ -15,6 +15,7 @@ pub(super) const ITEM: Item = Item {
     numbers: "none: the bars of Fig. 4 are not legible in our copy, §3.1 states an order",
     fidelity: &[Fidelity::Simulated],
     unswitched: BOTH_RUN,
+    guesses: &[PORTS],
     run,
     ..Item::PLAIN
 };

@@ -23,6 +23,26 @@ pub(super) const STAMP_ORDER: Guess = Guess::new(
     "how time stamps are compared: 0 plainly, 1 by their distance to the counter",
 );
 
+/// The source ports of sessions, which no log has.
+pub(super) const PORTS: Guess = Guess::new(
+    "ports",
+    "",
+    0.0,
+    &[1.0, 2.0],
+    "source ports, of which each client has 256: 0 skewed (paper-like), 1 uniform, 2 in sequence",
+);
+
+/// A note for items that measure what hashing gains.
+pub(super) const PORTS_NOTE: &str = "what hashing gains depends on the low bits of the ports, which no log has: --guess ports=1 makes them uniform";
+
+fn ports(context: &Context<'_>) -> Ports {
+    match context.guess(&PORTS) {
+        ..0.5 => Ports::PAPER_LIKE,
+        ..1.5 => Ports::Uniform,
+        _ => Ports::Sequential,
+    }
+}
+
 /// Returns TCB(n) with the context's comparison of stamps.
 pub(super) fn stamped(context: &Context<'_>, bits: u32) -> Policy {
     if context.guess(&STAMP_ORDER) > 0.5 {
@@ -84,7 +104,7 @@ pub(super) fn model_s(
     think: f64,
     accesses: usize,
 ) -> Result<Workload, ItemError> {
-    model_s_from(context, sessions, think, accesses, Ports::PAPER_LIKE)
+    model_s_from(context, sessions, think, accesses, ports(context))
 }
 
 /// Returns model S with the given source ports.
@@ -118,7 +138,7 @@ fn overlap(context: &Context<'_>, sessions: u32, accesses: usize) -> Overlap {
         sessions,
         accesses,
         packets: PacketModel::default(),
-        ports: Ports::PAPER_LIKE,
+        ports: ports(context),
         seed: context.seed,
     }
 }
@@ -148,7 +168,8 @@ pub(super) fn day_overlapped(
     Ok(Some(Workload {
         short: "NASA day",
         about: format!(
-            "sessions of the NASA day drawn at random, N = {sessions} at a time, paper-like ports, seed {}, {accesses} accesses of which {warm} warm the cache",
+            "sessions of the NASA day drawn at random, N = {sessions} at a time, {} ports, seed {}, {accesses} accesses of which {warm} warm the cache",
+            ports(context),
             context.seed
         ),
         is_model: false,
