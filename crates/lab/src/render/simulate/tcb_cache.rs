@@ -167,10 +167,14 @@ impl TraceFigures {
 }
 
 impl PointFigures {
+    fn always_frees(&self) -> bool {
+        self.policy.starts_with("flowlru")
+    }
+
     /// Returns the name of the cache, without its size.
     fn name(&self) -> String {
         let mut name = self.policy.clone();
-        if self.fin && !self.policy.starts_with("flowlru") {
+        if self.fin && !self.always_frees() {
             name.push_str(" +fin");
         }
         if let (Some(hash), Some(banks), Some(ways)) = (&self.hash, self.banks, self.ways) {
@@ -318,6 +322,12 @@ impl Report for SimulateResult {
                 share * 100.0,
                 point.moves,
                 point.offload_ns[0]
+            ));
+        }
+        if self.points.iter().any(PointFigures::always_frees) && self.points.iter().any(|point| !point.fin)
+        {
+            lines.push(String::from(
+                "flowlru frees the lines of ended sessions, as the others do with --fin on",
             ));
         }
         lines.push(String::new());
