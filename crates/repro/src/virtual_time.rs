@@ -1,10 +1,13 @@
 //! Machines, traffic and runs in virtual time, shared by the items on schedulers.
 
+use flowloom::flow_key::hash::fold::split_mix;
 use flowloom::scheduler::placement::adaptive::{AdaptiveForm, Threshold};
 use flowloom::scheduler::registry::{Policy, Scheme};
 use flowloom::scheduler::sim::models::Model;
 use flowloom::scheduler::sim::{Machine, Offered, Pace, Report, pull, push};
-use flowloom::scheduler::{Adaptive, HrwTree2009, LastFlowBundle, SetupError, Topology};
+use flowloom::scheduler::{
+    Adaptive, HrwTree2009, LastFlowBundle, Placement, SetupError, Topology, WorkerCount, laws,
+};
 
 use crate::experiment::{Context, ItemError};
 use crate::variation::{Guess, Switch};
@@ -189,7 +192,11 @@ pub(crate) fn run(
     context.check_stop()?;
     if let Some(rival) = context.rivals.schedulers.iter().find(|rival| rival.name == name) {
         let topology = machine.topology.clone().with_thread_demand(machine.thread_demand_permille);
-        let policy = (rival.make)(&topology, context.seed).map_err(failed(name))?;
+        let make = || (rival.make)(&topology, context.seed).map_err(failed(name));
+        if let Policy::Push(mut policy) = make()? {
+            keeps_promised_order(name, &mut *policy, topology.workers(), context.seed)?;
+        }
+        let policy = make()?;
         let mut report = match policy {
             Policy::Push(mut policy) => push(machine, &mut *policy, offered.workload()),
             Policy::Pull(mut policy) => pull(machine, &mut *policy, offered.workload()),
@@ -226,6 +233,25 @@ pub(crate) fn run(
         return push(&scheme.machine(machine), &mut policy, jobs).map_err(failed(name));
     }
     scheme.run(machine, offered, context.seed).map_err(failed(name))
+}
+
+/// Returns an error if a policy promises an order and breaks it: its speed would be compared with
+/// that of policies that solve a harder problem.
+fn keeps_promised_order(
+    name: &str,
+    policy: &mut dyn Placement,
+    workers: WorkerCount,
+    seed: u64,
+) -> Result<(), ItemError> {
+    let mut state = seed;
+    let broken = laws::order_broken(policy, workers, &mut || split_mix(&mut state));
+    if broken == 0 || !policy.order().keeps_flow_order() {
+        return Ok(());
+    }
+    Err(ItemError::during("judging ".to_owned() + name)(format!(
+        "it promises {:?} and breaks it for {broken} packets of scheduler::laws::check_order; return OrderGuarantee::None, or keep flows on their workers",
+        policy.order()
+    )))
 }
 
 /// Returns the properties of a run other than its speed.

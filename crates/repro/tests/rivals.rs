@@ -4,8 +4,10 @@
 use flowloom::classifier::PaperTree;
 use flowloom::classifier::aggrecuts::Stride;
 use flowloom::flow_key::TableHash;
-use flowloom::scheduler::DirectHash;
 use flowloom::scheduler::registry::Policy;
+use flowloom::scheduler::{
+    Decision, DirectHash, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId,
+};
 use flowloom_repro::dhash::State;
 use flowloom_repro::rivals::{RivalCache, RivalClassifier, RivalScheduler, RivalTable, Rivals, StateTable};
 use flowloom_repro::{Context, Outcome, Scale, select};
@@ -34,6 +36,41 @@ fn rival_scheduler_for_direct_hash_makes_the_same_decisions() {
     assert!(measured(&found, "same over conn+os") > 0.5);
     let found = outcome("hrwtree/fig5_6_balance", &rivals);
     assert!(measured(&found, "spread of threads, same") > 1.0);
+}
+
+/// Promises a home for each flow, and deals packets to the workers in turn.
+#[derive(Debug)]
+struct Dealer {
+    workers: WorkerCount,
+    next: u16,
+}
+
+impl Placement for Dealer {
+    fn place(&mut self, _items: &[WorkItem], _load: &LoadView<'_>, decisions: &mut [Decision]) {
+        for decision in decisions {
+            self.next = (self.next + 1) % self.workers.get();
+            *decision = Decision::To(WorkerId::from(self.next));
+        }
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        OrderGuarantee::Home
+    }
+
+    fn name(&self) -> &'static str {
+        "dealer"
+    }
+}
+
+#[test]
+fn rival_scheduler_that_breaks_its_promise_is_not_judged() {
+    let dealer = RivalScheduler::new("dealer", |topology, _| {
+        Ok(Policy::Push(Box::new(Dealer { workers: topology.workers(), next: 0 })))
+    });
+    let rivals = Rivals { schedulers: &[dealer], ..Rivals::default() };
+    let context = Context { rivals: &rivals, ..Context::new(Scale::Smoke, 1, &|| true) };
+    let error = (select("lfb/fig8_cache_misses")[0].run)(&context).unwrap_err().to_string();
+    assert!(error.starts_with("judging dealer: it promises Home and breaks it"), "{error}");
 }
 
 #[test]
