@@ -79,6 +79,10 @@ impl Switch {
 /// let context = Context::new(Scale::Smoke, 1, &|| true);
 /// assert_eq!(context.guess(&LOCK), 150.0);
 /// assert_eq!(Context { guesses: &[("lock-cycles", 600.0)], ..context }.guess(&LOCK), 600.0);
+/// let lock = LOCK.within(0.0, 1000.0);
+/// assert!(lock.accepts(1000.0) && !lock.accepts(0.5) && !lock.accepts(1001.0));
+/// assert_eq!(lock.range(), "a whole number from 0 to 1000 (cycles)");
+/// assert_eq!(Guess::new("order", "", 0.0, &[1.0], "order").range(), "one of 0, 1");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Guess {
@@ -90,6 +94,9 @@ pub struct Guess {
     pub default: f64,
     /// The additional values of a sweep.
     pub values: &'static [f64],
+    /// The least and the greatest value; `None` for a choice, which is the default or a value of a
+    /// sweep.
+    pub bounds: Option<(f64, f64)>,
     /// Description of the guess.
     pub about: &'static str,
 }
@@ -103,7 +110,43 @@ impl Guess {
         values: &'static [f64],
         about: &'static str,
     ) -> Self {
-        Self { name, unit, default, values, about }
+        Self { name, unit, default, values, bounds: None, about }
+    }
+
+    /// Sets the least and the greatest value, for a quantity. Except for factors, whose unit is
+    /// `×`, they are whole numbers.
+    #[must_use]
+    pub const fn within(self, least: f64, greatest: f64) -> Self {
+        Self { bounds: Some((least, greatest)), ..self }
+    }
+
+    /// Returns whether the guess can have a value.
+    pub fn accepts(&self, value: f64) -> bool {
+        match self.bounds {
+            Some((least, greatest)) => {
+                (least..=greatest).contains(&value)
+                    && (self.is_factor() || value.fract().abs() < f64::EPSILON)
+            }
+            None => self.points().contains(&value),
+        }
+    }
+
+    /// Describes the values that it can have.
+    pub fn range(&self) -> String {
+        match self.bounds {
+            Some((least, greatest)) => {
+                let number = if self.is_factor() { "a factor" } else { "a whole number" };
+                format!("{number} from {least} to {greatest} ({})", self.unit)
+            }
+            None => format!(
+                "one of {}",
+                self.points().iter().map(f64::to_string).collect::<Vec<_>>().join(", ")
+            ),
+        }
+    }
+
+    fn is_factor(&self) -> bool {
+        self.unit == "×"
     }
 
     /// Returns the default and the values of a sweep, in ascending order.

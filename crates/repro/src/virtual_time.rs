@@ -29,6 +29,7 @@ pub(crate) const OS_MOVES: Switch =
     Switch::mechanism("os-moves", "the operating system leaves threads where they are");
 
 const FACTORS: &[f64] = &[0.0, 0.5, 2.0, 4.0];
+const FACTOR_MAX: f64 = 100.0;
 
 /// Cost of fetching a packet's cache lines from the core that has inspected it.
 pub(crate) const MOVE_COST: Guess = Guess::new(
@@ -37,13 +38,16 @@ pub(crate) const MOVE_COST: Guess = Guess::new(
     1.0,
     FACTORS,
     "cycles to fetch a packet that another core inspected, of the model's",
-);
+)
+.within(0.0, FACTOR_MAX);
 /// Cost of a lock.
 pub(crate) const LOCK_COST: Guess =
-    Guess::new("lock-cost", "×", 1.0, FACTORS, "cycles of a contended lock, of the model's");
+    Guess::new("lock-cost", "×", 1.0, FACTORS, "cycles of a contended lock, of the model's")
+        .within(0.0, FACTOR_MAX);
 /// Cost of fetching a flow's state.
 pub(crate) const CACHE_COST: Guess =
-    Guess::new("cache-cost", "×", 1.0, FACTORS, "cycles to fetch a flow's state, of the model's");
+    Guess::new("cache-cost", "×", 1.0, FACTORS, "cycles to fetch a flow's state, of the model's")
+        .within(0.0, FACTOR_MAX);
 /// Jobs of one flow in the HTTP-like traffic.
 pub(crate) const ELEPHANT: Guess = Guess::new(
     "elephant",
@@ -51,7 +55,8 @@ pub(crate) const ELEPHANT: Guess = Guess::new(
     0.0,
     &[20.0, 50.0, 150.0],
     "jobs that are one connection's, for a tail of sizes",
-);
+)
+.within(0.0, 900.0);
 /// The weights of the tree without feedback.
 pub(crate) const TREE_WEIGHTS: Guess = Guess::new(
     "tree-weights",
@@ -67,7 +72,8 @@ pub(crate) const QUEUE: Guess = Guess::new(
     16.0,
     &[4.0, 8.0, 64.0, 1024.0],
     "packets that wait for a thread at most",
-);
+)
+.within(1.0, 1e6);
 
 /// What a thread uses of its pipeline, where threads are alike to those of the paper's bound:
 /// sixteen pipelines do at most sixteen times one thread's work.
@@ -78,6 +84,7 @@ pub(crate) const DEMAND_WAITING: Guess = demand(400.0);
 const fn demand(default: f64) -> Guess {
     let values: &[f64] = &[250.0, 400.0, 700.0, 1000.0];
     Guess::new("demand", "‰", default, values, "share of a pipeline that one thread uses")
+        .within(1.0, 1000.0)
 }
 
 /// Returns a note on the share of a pipeline that one thread uses.

@@ -107,6 +107,13 @@ fn every_switch_and_assumption_has_a_described_effect() {
         }
         for guess in item.guesses {
             assert!(guess.points().len() > 1, "{}: {} has one value", item.id, guess.name);
+            assert!(guess.points().iter().all(|point| guess.accepts(*point)), "{}", guess.name);
+            assert_eq!(
+                guess.bounds.is_none(),
+                guess.unit.is_empty(),
+                "{} is a choice or has bounds",
+                guess.name
+            );
         }
     }
 }

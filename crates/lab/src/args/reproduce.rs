@@ -67,8 +67,8 @@ pub struct Reproduce {
 fn guess(text: &str) -> Result<(String, f64), String> {
     let (name, value) = text.split_once('=').ok_or("write it as NAME=VALUE")?;
     match value.trim().parse::<f64>() {
-        Ok(value) if value.is_finite() && value >= 0.0 => Ok((name.trim().to_owned(), value)),
-        _ => Err(format!("'{value}' is not a number of 0 or more")),
+        Ok(value) if value.is_finite() => Ok((name.trim().to_owned(), value)),
+        _ => Err(format!("'{value}' is not a number")),
     }
 }
 

@@ -151,7 +151,7 @@ impl ReproduceResult {
             |is: fn(&Agreement) -> bool| items.iter().filter(|record| is(&record.outcome.verdict)).count();
         let failed = items.iter().filter(|record| !record.holds()).count();
         let ours = match failed as u64 {
-            0 if items.is_empty() => String::from("no value was compared"),
+            0 if !items.iter().any(Record::has_bands) => String::from("no value was compared with a band"),
             0 => String::from("all values lie within our bands"),
             many => format!(
                 "{} {} values outside our bands",

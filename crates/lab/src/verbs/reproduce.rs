@@ -100,13 +100,22 @@ fn plan(arguments: &Reproduce) -> Result<Plan, Failure> {
     }
 }
 
-/// Returns the assumed parameter values; each must belong to some item.
+/// Returns the assumed parameter values; each must belong to some item and lie in its range.
 fn guesses<'a>(arguments: &'a Reproduce, items: &[&Item]) -> Result<Vec<(&'a str, f64)>, Failure> {
-    for (name, _) in &arguments.guesses {
-        if !items.iter().flat_map(|item| item.guesses).any(|guess| guess.name == name) {
+    for (name, value) in &arguments.guesses {
+        let mut own = items.iter().flat_map(|item| item.guesses).filter(|guess| guess.name == name);
+        let Some(guess) = own.next() else {
             return Err(Failure::Usage(format!(
-                "no selected item has the parameter '{name}'\n  `flowloom reproduce list --format json` \
-                 lists the parameters of each item"
+                "no selected item has the parameter '{name}'\n  `flowloom reproduce list {}` lists the \
+                 parameters of each item",
+                items.first().map_or("", |item| item.paper())
+            )));
+        };
+        if !guess.accepts(*value) {
+            return Err(Failure::Usage(format!(
+                "--guess {name}={value}: must be {}\n  {name}: {}",
+                guess.range(),
+                guess.about
             )));
         }
     }
