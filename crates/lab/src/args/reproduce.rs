@@ -41,7 +41,7 @@ pub struct Reproduce {
     pub seeds: Option<u32>,
 
     /// Run each item with each mechanism switched off and each fault planted, and list detected
-    /// faults
+    /// faults; an item that agrees runs without its mechanisms in any case
     #[arg(long)]
     pub ablate: bool,
 
@@ -50,7 +50,7 @@ pub struct Reproduce {
     #[arg(long)]
     pub sweep: bool,
 
-    /// Set a parameter that a paper leaves open; `list` shows the parameters of each item
+    /// Set a parameter that a paper leaves open; `list PAPER` shows the parameters of each item
     #[arg(long = "guess", value_name = "NAME=VALUE", value_parser = guess)]
     pub guesses: Vec<(String, f64)>,
 

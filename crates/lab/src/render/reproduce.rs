@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use flowloom_repro::page::{number, stated};
-use flowloom_repro::{Agreement, Item, Plan, Record, Reproduction, Scale, Value};
+use flowloom_repro::{Agreement, Guess, Item, Plan, Record, Reproduction, Scale, Value, select};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
@@ -32,6 +32,10 @@ struct ListedItem {
     switches: Vec<&'static str>,
     /// Parameters that the paper leaves open and `--guess` sets.
     guesses: Vec<&'static str>,
+    /// Lines on these parameters.
+    #[serde(skip)]
+    #[schemars(skip)]
+    parameters: Vec<String>,
 }
 
 impl ItemList {
@@ -43,26 +47,37 @@ impl ItemList {
             fidelity: item.fidelity.iter().map(|fidelity| fidelity.letter()).collect(),
             switches: item.switches.iter().map(|switch| switch.name).collect(),
             guesses: item.guesses.iter().map(|guess| guess.name).collect(),
+            parameters: item.guesses.iter().map(parameter).collect(),
         });
         Self { schema: "flowloom/reproduce-list/1", items: items.collect() }
     }
 }
 
+fn parameter(guess: &Guess) -> String {
+    format!("  --guess {}={}, {}: {}", guess.name, guess.default, guess.range(), guess.about)
+}
+
 impl Report for ItemList {
     fn lines(&self) -> Vec<String> {
+        let is_all = self.items.len() == select("all").len();
         let width = self.items.iter().map(|item| item.id.len()).max().unwrap_or(0);
         let place = self.items.iter().map(|item| item.place.chars().count()).max().unwrap_or(0);
         let mut lines: Vec<String> = self
             .items
             .iter()
-            .map(|item| {
-                format!("{:width$}  {:2}  {:place$}  {}", item.id, item.fidelity, item.place, item.claim)
+            .flat_map(|item| {
+                let line = format!(
+                    "{:width$}  {:2}  {:place$}  {}",
+                    item.id, item.fidelity, item.place, item.claim
+                );
+                std::iter::once(line).chain(item.parameters.iter().filter(|_| !is_all).cloned())
             })
             .collect();
         lines.push(String::new());
         lines.push(format!(
-            "{}. M measured here, S simulated, A arithmetic, – out of reach",
-            counted(self.items.len() as u64, "item")
+            "{}. M measured here, S simulated, A arithmetic, – out of reach{}",
+            counted(self.items.len() as u64, "item"),
+            if is_all { ". `list PAPER` adds the parameters of --guess" } else { "" }
         ));
         lines
     }
