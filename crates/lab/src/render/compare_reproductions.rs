@@ -132,10 +132,11 @@ impl Report for CompareReproductions {
             }
         }
         lines.push(format!(
-            "{}: {} with a different verdict, {} that differ",
+            "{}: {} with a different verdict, {} that differ{}",
             counted(self.verdicts.len() as u64, "item"),
             self.changed,
-            counted(self.values.len() as u64, "value")
+            counted(self.values.len() as u64, "value"),
+            if self.values.len() == 1 { "s" } else { "" }
         ));
         lines
     }

@@ -40,6 +40,9 @@ pub fn run(arguments: &Compare, common: &Common) -> Result<Status, Failure> {
     let (base, new) = (document(&arguments.base)?, document(&arguments.new)?);
     let title = format!("{} compared with {}", arguments.new.display(), arguments.base.display());
     if is_reproduction(&base) && is_reproduction(&new) {
+        if let Some(options) = different_options(&base, &new) {
+            warn(&format!("the results are of different options: {options}"), common);
+        }
         let result = CompareReproductions::new(&base, &new);
         print_and_save(&result, &title, &arguments.save, Vec::new, common)?;
         return Ok(if result.changed > 0 { Status::CheckFailed } else { Status::Ok });
@@ -49,6 +52,9 @@ pub fn run(arguments: &Compare, common: &Common) -> Result<Status, Failure> {
             return Err(Failure::Usage(String::from(
                 "--fail-above is for results of bench\n  omit it, to compare runs of replay",
             )));
+        }
+        if let Some(differences) = differences(base.get("run"), new.get("run")) {
+            warn(&format!("the runs have different settings: {differences}"), common);
         }
         let result = runs::compare([&arguments.base, &arguments.new], [&base, &new])?;
         print_and_save(&result, &title, &arguments.save, Vec::new, common)?;
@@ -109,6 +115,21 @@ fn differences(base: Option<&Value>, new: Option<&Value>) -> Option<String> {
         .map(|name| format!("{name} {} and {}", shown(base.get(name)), shown(new.get(name))))
         .collect();
     (!differing.is_empty()).then(|| differing.join(", "))
+}
+
+/// Returns the options of two reproductions where those of an item that both have differ.
+fn different_options(base: &Value, new: &Value) -> Option<String> {
+    let commands = |document: &Value| -> Vec<String> {
+        let commands = document["commands"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        commands.map(str::to_owned).collect()
+    };
+    let new = commands(new);
+    commands(base).iter().find_map(|base| {
+        let (item, options) = base.split_once(" --")?;
+        let (_, others) =
+            new.iter().filter_map(|new| new.split_once(" --")).find(|(known, _)| *known == item)?;
+        (options != others).then(|| format!("--{options} and --{others}"))
+    })
 }
 
 /// Returns whether a document is of `reproduce`.
