@@ -59,8 +59,8 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
         format!("by its own formula its miss ratios give {least:.0} to {most:.0} %"),
         format!(
             "by its own formula, miss ratio times memory latency, with the one access per miss of its Fig. 1b, its own ratios give {least:.0} to \
-             {most:.0} %, and {with_hits:.0} to {with_hits_most:.0} % where a hit takes its 6.4 ns. More than 20 % on all four takes {enough} accesses \
-             a miss, of which it says that there may be several"
+             {most:.0} %, and {with_hits:.0} to {with_hits_most:.0} % where a hit takes its 6.4 ns. By misses alone, more than 20 % on all four takes {enough} \
+             accesses a miss, of which it says that there may be several"
         ),
     ));
     for (accesses, bands) in ACCESSES {
