@@ -105,7 +105,8 @@ fn verdict(found: &[StepGains]) -> Agreement {
         let gains = found.iter().filter(|one| one.trace != DAY).map(|one| pick(one)[step]);
         let (least, most) = gains
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), one| (least.min(one), most.max(one)));
-        format!("{:.0} to {:.0} %", least.max(0.0), most.max(0.0))
+        let [least, most] = [least, most].map(|gain| format!("{:.0}", gain.max(0.0)));
+        if least == most { format!("{most} %") } else { format!("{least} to {most} %") }
     };
     let steps = ["two hashes", "fewer ON lines", "migration"];
     let gains: Vec<String> = (0..3)
