@@ -165,7 +165,7 @@ impl Fields for Conn {
         column(
             "conn_state",
             Kind::Word(&STATES),
-            "The state of the connection in Zeek's words: `SF` opened and closed, `S0` no answer, `REJ` refused, `S1` open, `S2`, `S3` half closed, `RSTO`, `RSTR` reset by originator or responder, `RSTOS0`, `RSTRH` reset while opening, `SH`, `SHR` closed without the other end, `OTH` without an opening.",
+            "The state of the connection in Zeek's words: `SF` opened and closed, `S0` no answer, `REJ` refused, `S1` open, `S2`, `S3` half closed, `RSTO`, `RSTR` reset by originator or responder, `RSTOS0`, `RSTRH` reset while opening, `SH`, `SHR` closed without the other end, `OTH` without an opening. A run with a column of this group ends an attempt without an answer after 5 s, as Zeek does, and so has more records.",
         ),
         column(
             "conn_history",
