@@ -142,7 +142,7 @@ impl RuleFile {
             missing.retain(|one| one.field != field);
         }
         if let Some(assume) = options.assume {
-            found.assume = assume.assume();
+            found.assume = Some(assume.assume());
             return Ok(found);
         }
         if missing.is_empty() {

@@ -39,6 +39,7 @@ mod describe;
 mod flow;
 mod live_rules;
 mod rules;
+mod rules_error;
 mod sctp_tracker;
 mod tally;
 mod tcp_tracker;
@@ -56,6 +57,7 @@ pub use describe::describe;
 pub use flow::FirewallFlow;
 pub use live_rules::LiveRules;
 pub use rules::{CaptureSide, Defaults, Enforcement, FirewallRules, Judgement};
+pub use rules_error::RulesError;
 pub use tally::{Hits, VerdictCounts};
 
 use tally::Tally;

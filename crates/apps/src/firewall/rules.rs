@@ -4,7 +4,9 @@ use flowloom_classifier::{Action, BuildError, ClassifierBuilder, Rule, RuleId, R
 use flowloom_engine::Verdict;
 use flowloom_flow_key::{FiveTuple, FlowKey, IpFamily};
 use flowloom_packet::InterfaceName;
-use flowloom_rules::firewall::{Assume, Packet, Policy, PolicyMatcher};
+use flowloom_rules::firewall::{Assume, Knowledge, Packet, Policy, PolicyMatcher};
+
+use super::rules_error::RulesError;
 
 /// The verdicts for cases that the rules do not decide.
 ///
@@ -83,8 +85,9 @@ pub struct Enforcement {
     /// The side of a packet on which the interface that captured it is, where `input` or `output`
     /// is not known.
     pub captured: Option<CaptureSide>,
-    /// How to treat a rule that may match.
-    pub assume: Assume,
+    /// How to treat a rule that may match. `None` refuses rules that packets do not decide, such as
+    /// those with a rate limit, a mark or a misspelt condition.
+    pub assume: Option<Assume>,
 }
 
 /// A side of the host or router whose packets are captured.
@@ -97,6 +100,26 @@ pub enum CaptureSide {
 }
 
 impl Enforcement {
+    /// Refuses rules that packets do not decide, unless an assumption decides them.
+    fn check(&self, policy: &Policy) -> Result<(), RulesError> {
+        let knows = |name: &Option<String>, side| {
+            name.is_some() || self.ports.is_some() || self.captured == Some(side)
+        };
+        let known = Knowledge {
+            headers: true,
+            state: true,
+            frame: true,
+            mac: true,
+            input: knows(&self.input, CaptureSide::Input),
+            output: knows(&self.output, CaptureSide::Output),
+        };
+        let missing = policy.undecidable(known);
+        if self.assume.is_some() || missing.is_empty() {
+            return Ok(());
+        }
+        Err(RulesError::undecided(policy, &missing))
+    }
+
     /// Returns a packet with the interfaces by which it comes in and leaves, as far as they are
     /// known. A port of a wire has received it, or an interface has captured it.
     #[must_use]
@@ -147,40 +170,62 @@ impl FirewallRules {
     ///
     /// Returns [`BuildError`] when the rules exceed the builder's limits.
     pub fn build(set: RuleSet, defaults: Defaults, builder: ClassifierBuilder) -> Result<Self, BuildError> {
-        Self::of_policy(Policy::from(set), defaults, Enforcement::default(), builder)
+        let matcher = PolicyMatcher::build(Policy::from(set), builder)?;
+        Ok(Self::with(Search::Matcher(Box::new(matcher)), defaults, Enforcement::default()))
     }
 
     /// Builds the classifier of a policy, whose rules may have conditions beyond the five fields.
     ///
     /// # Errors
     ///
-    /// Returns [`BuildError`] when the boxes of the rules exceed the builder's limits.
+    /// Returns [`RulesError::Undecided`] for rules that packets do not decide, unless `enforcement`
+    /// has an assumption: a loader keeps a condition that it does not know, which may be a typing
+    /// error, and an assumption would let `tcp dprot 22 drop` deny nothing. It takes for granted
+    /// that each packet comes from [`describe`](super::describe()), with the state of its
+    /// [`Connection`](super::Connection), as in [`Firewall`](super::Firewall). Returns
+    /// [`RulesError::Build`] when the boxes of the rules exceed the builder's limits.
     pub fn of_policy(
         policy: Policy,
         defaults: Defaults,
         enforcement: Enforcement,
         builder: ClassifierBuilder,
-    ) -> Result<Self, BuildError> {
-        Ok(Self::of_matcher(PolicyMatcher::build(policy, builder)?, defaults, enforcement))
+    ) -> Result<Self, RulesError> {
+        Self::of_matcher(PolicyMatcher::build(policy, builder)?, defaults, enforcement)
     }
 
     /// Returns the rules of a matcher, which may search them with any algorithm.
-    #[must_use]
-    pub fn of_matcher(matcher: PolicyMatcher, defaults: Defaults, enforcement: Enforcement) -> Self {
-        Self::with(Search::Matcher(Box::new(matcher)), defaults, enforcement)
+    ///
+    /// # Errors
+    ///
+    /// Returns [`RulesError::Undecided`] as [`of_policy`](Self::of_policy) does.
+    pub fn of_matcher(
+        matcher: PolicyMatcher,
+        defaults: Defaults,
+        enforcement: Enforcement,
+    ) -> Result<Self, RulesError> {
+        enforcement.check(matcher.policy())?;
+        Ok(Self::with(Search::Matcher(Box::new(matcher)), defaults, enforcement))
     }
 
     /// Returns rules that are searched linearly. They are slow, and serve as the oracle of the
     /// classifier.
     #[must_use]
     pub fn scanning(set: RuleSet, defaults: Defaults) -> Self {
-        Self::scanning_policy(Policy::from(set), defaults, Enforcement::default())
+        Self::with(Search::Scan(Box::new(Policy::from(set))), defaults, Enforcement::default())
     }
 
     /// Returns the rules of a policy, searched linearly.
-    #[must_use]
-    pub fn scanning_policy(policy: Policy, defaults: Defaults, enforcement: Enforcement) -> Self {
-        Self::with(Search::Scan(Box::new(policy)), defaults, enforcement)
+    ///
+    /// # Errors
+    ///
+    /// Returns [`RulesError::Undecided`] as [`of_policy`](Self::of_policy) does.
+    pub fn scanning_policy(
+        policy: Policy,
+        defaults: Defaults,
+        enforcement: Enforcement,
+    ) -> Result<Self, RulesError> {
+        enforcement.check(&policy)?;
+        Ok(Self::with(Search::Scan(Box::new(policy)), defaults, enforcement))
     }
 
     fn with(search: Search, defaults: Defaults, enforcement: Enforcement) -> Self {
@@ -304,7 +349,7 @@ impl FirewallRules {
     /// Returns whether rules before connection tracking leave out a packet.
     #[must_use]
     pub fn untracks(&self, packet: &Packet<'_>) -> bool {
-        self.enforcement.assume.takes(self.policy().untracks(packet))
+        self.enforcement.assume.unwrap_or_default().takes(self.policy().untracks(packet))
     }
 
     /// Judges a packet by itself.
@@ -312,7 +357,7 @@ impl FirewallRules {
     pub fn judge_packet<'a>(&'a self, mut packet: Packet<'a>) -> Judgement {
         packet.input = packet.input.or(self.enforcement.input.as_deref());
         packet.output = packet.output.or(self.enforcement.output.as_deref());
-        let assume = self.enforcement.assume;
+        let assume = self.enforcement.assume.unwrap_or_default();
         let found = match &self.search {
             Search::Matcher(matcher) => matcher.find(&packet, assume),
             Search::Scan(policy) => policy.first_match(&packet, assume),

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use flowloom_apps::firewall::{
     Defaults, Enforcement, Firewall, FirewallFlow, FirewallOptions, FirewallRules, Judgement, LiveRules,
+    RulesError,
 };
 use flowloom_classifier::{Action, ClassifierBuilder, PortRange, PrefixV4, ProtocolMatch, Rule, RuleSet};
 use flowloom_engine::record::Value;
 use flowloom_engine::{App, Verdict};
 use flowloom_flow_key::{FiveTuple, FlowKey};
 use flowloom_packet::{Headers, PacketView};
-use flowloom_rules::firewall::{Fragment, Packet};
+use flowloom_rules::firewall::{Assume, Fragment, Packet};
 use flowloom_rules::load::{self, LoadOptions, RuleFormat};
 use flowloom_traffic::synth::MixConfig;
 use proptest::collection::vec;
@@ -332,7 +333,8 @@ fn packet_enters_by_the_interface_of_its_port_and_leaves_by_the_other() {
     let asked = LoadOptions { chain: Some(String::from("FORWARD")), ..LoadOptions::default() };
     let policy = load::load(text, RuleFormat::Iptables, &asked).unwrap();
     let rules = |ports: Option<[String; 2]>| {
-        let enforcement = Enforcement { ports, ..Enforcement::default() };
+        let assume = ports.is_none().then_some(Assume::NoMatch);
+        let enforcement = Enforcement { ports, assume, ..Enforcement::default() };
         let builder = ClassifierBuilder::new();
         FirewallRules::of_policy(policy.clone(), Defaults::default(), enforcement, builder).unwrap()
     };
@@ -360,4 +362,38 @@ fn packet_enters_by_the_interface_of_its_port_and_leaves_by_the_other() {
         let mut unknown = FirewallFlow::default();
         assert_eq!(app.on_packet(&packet(1, 0), &mut unknown), Verdict::Deny, "by no interface");
     }
+}
+
+#[test]
+fn rules_that_packets_do_not_decide_are_refused_unless_an_assumption_is_chosen() {
+    let build = |form, text: &str, enforcement| {
+        let policy = load::load(text, form, &LoadOptions::default()).unwrap();
+        FirewallRules::of_policy(policy, Defaults::default(), enforcement, ClassifierBuilder::new())
+    };
+    let nft = |rule| format!("table inet f {{ chain input {{\n  policy accept\n  {rule}\n}} }}");
+    let refused = [
+        (RuleFormat::Nft, nft("ip saddr 10.0.0.99 limit rate over 5/second drop")),
+        (RuleFormat::Nft, nft("fib daddr type local drop")),
+        (RuleFormat::Nft, nft("tcp dprot 22 drop")),
+        (RuleFormat::Nft, nft("iifname wan tcp dport 22 drop")),
+        (RuleFormat::Iptables, "*filter\n:INPUT ACCEPT\n-A INPUT --ctstat NEW -j DROP\nCOMMIT\n".into()),
+    ];
+    for (form, text) in &refused {
+        let error = build(*form, text, Enforcement::default()).expect_err(text);
+        assert!(matches!(&error, RulesError::Undecided { first, .. } if first[0].0 == 3), "{error}");
+        let chosen = Enforcement { assume: Some(Assume::Match), ..Enforcement::default() };
+        let rules = build(*form, text, chosen).expect(text);
+        let tuple = FiveTuple::v4([10, 0, 0, 99], [10, 0, 0, 1], 9, 22, 6);
+        assert_eq!(rules.judge(&tuple).verdict, Verdict::Deny, "{text}");
+    }
+    let ports = Some(["lan", "wan"].map(String::from));
+    let known = Enforcement { ports, ..Enforcement::default() };
+    assert!(build(RuleFormat::Nft, &refused[3].1, known).is_ok());
+    let error = build(RuleFormat::Nft, &refused[3].1, Enforcement::default()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "1 condition cannot be decided from packets alone\n  line 3: in wan\n  correct misspelt \
+         conditions; name the interfaces in Enforcement::ports, or input and output; \
+         Enforcement::assume decides all of them"
+    );
 }

@@ -300,7 +300,8 @@ impl<'a> Tally<'a> {
         let mut packet = describe(view);
         if let Some(connections) = &mut self.connections {
             let located = self.enforcement.locate(packet, 0, view.headers.interface);
-            let is_untracked = self.enforcement.assume.takes(self.file.policy.untracks(&located));
+            let is_untracked =
+                self.enforcement.assume.unwrap_or_default().takes(self.file.policy.untracks(&located));
             packet.state = connections.take(view, &packet, Some(is_untracked));
         }
         packet = self.file.policy.seen(packet);
@@ -353,7 +354,7 @@ impl<'a> Tally<'a> {
         } else {
             packets
         };
-        let assume = self.enforcement.assume;
+        let assume = self.enforcement.assume.unwrap_or_default();
         let mut found = [Match::NONE; BATCH];
         let found = &mut found[..keys.len()];
         let begun = thread_cpu_ns();

@@ -70,7 +70,9 @@ impl Loader {
             .algorithm
             .build(file.policy.clone(), self.memory_bytes_max)
             .map_err(|error| Failure::Usage(format!("{}: {error}", self.file.rules.display())))?;
-        Ok((FirewallRules::of_matcher(matcher, self.defaults, enforcement), file))
+        let rules = FirewallRules::of_matcher(matcher, self.defaults, enforcement)
+            .map_err(|error| Failure::Usage(format!("{}: {error}", self.file.rules.display())))?;
+        Ok((rules, file))
     }
 
     /// Returns the information that the rules need besides packets. The flow table provides states,
@@ -174,7 +176,8 @@ impl Rules {
     /// Returns the application's role.
     pub(super) fn role(&self) -> FirewallRole {
         let (policy, enforcement) = (self.policy.clone(), self.enforcement.clone());
-        let plain = FirewallRules::scanning_policy(policy, self.loader.defaults, enforcement);
+        let plain = FirewallRules::scanning_policy(policy, self.loader.defaults, enforcement)
+            .expect("the rules were accepted when they were loaded");
         FirewallRole {
             live: Arc::clone(&self.live),
             oracle: Arc::new(LiveRules::new(plain)),
