@@ -18,6 +18,7 @@ pub(crate) mod linux {
     use flowloom::flow_key::FlowKey;
     use flowloom::flow_table::{LineHash, LineHashConfig};
     use flowloom::io::{PacketOptions, PacketPort, PortWire};
+    use flowloom::packet::icmp::ICMP;
     use flowloom::packet::rewrite::Rewrite;
     use flowloom::packet::wire::{Decision, Frame};
     use flowloom::packet::{DropReason, PacketView, arp};
@@ -81,10 +82,12 @@ pub(crate) mod linux {
                 && !packet.headers.later_fragment
             {
                 if let Some(port) = self.free.pop_front() {
+                    // An answer to an echo has its identifier, which the translator chose, twice.
+                    let answers_from = if tuple.protocol == ICMP { port } else { tuple.destination_port };
                     let connection = Connection {
                         host: (tuple.source, tuple.source_port),
                         station: packet.bytes[6..12].try_into().unwrap_or(STATION),
-                        remote: (tuple.destination, tuple.destination_port, tuple.protocol),
+                        remote: (tuple.destination, answers_from, tuple.protocol),
                     };
                     self.inside.insert(port, connection);
                     *flow = Translation::Inside(port);

@@ -81,6 +81,11 @@ fn a_translator_lets_only_answers_in() -> Outcome {
         frame
     };
     let (inside, server, other, ours) = ([10, 0, 0, 5], [192, 0, 2, 9], [192, 0, 2, 66], [198, 51, 100, 1]);
+    let echo = |kind: u8, source, destination, identifier: u16| {
+        let mut frame = frame(1, source, destination, [u16::from(kind) << 8, 0]);
+        frame[38..40].copy_from_slice(&identifier.to_be_bytes());
+        frame
+    };
     let mut v6 = vec![0; 74];
     v6[12..15].copy_from_slice(&[0x86, 0xDD, 0x60]);
     (v6[19], v6[20], v6[66]) = (20, 6, 0x50);
@@ -92,6 +97,9 @@ fn a_translator_lets_only_answers_in() -> Outcome {
         (1, frame(17, server, ours, [443, 700])),
         (1, frame(6, server, ours, [443, 701])),
         (0, v6),
+        (0, echo(8, inside, server, 20)),
+        (1, echo(0, server, ours, 702)),
+        (1, echo(0, other, ours, 702)),
     ];
 
     let control = Control::default();
@@ -99,7 +107,7 @@ fn a_translator_lets_only_answers_in() -> Outcome {
     let (config, table) = settings(60);
     let options = WireOptions { no_flow: NO_FLOW, ..WireOptions::default() };
     let table = |_| LineHash::try_new(&table);
-    let app = |_| Nat::new(ours.into(), [700]);
+    let app = |_| Nat::new(ours.into(), [700, 702]);
     let run = run_wires(&config, &options, vec![&mut wire], table, app, &control, None)?;
 
     assert!(run.is_balanced() && run.report.fault.is_none(), "{:?}", run.report.fault);
@@ -109,6 +117,8 @@ fn a_translator_lets_only_answers_in() -> Outcome {
     });
     let outward = FiveTuple::v4(ours, server, 700, 443, 6);
     let inward = FiveTuple::v4(server, inside, 443, 4000, 6);
-    assert_eq!(left.collect::<Vec<_>>(), [(1, outward), (0, inward)]);
+    let request = FiveTuple::v4(ours, server, 702, 702, 1);
+    let reply = FiveTuple::v4(server, inside, 20, 20, 1);
+    assert_eq!(left.collect::<Vec<_>>(), [(1, outward), (0, inward), (1, request), (0, reply)]);
     Ok(())
 }
