@@ -28,7 +28,7 @@ pub(crate) mod linux {
 
     /// What the translator knows of a flow: its port, if it comes from the first interface or is
     /// the answer to one that does.
-    #[derive(Default)]
+    #[derive(Clone, Copy, Default)]
     pub(crate) enum Translation {
         #[default]
         Unknown,
@@ -95,22 +95,27 @@ pub(crate) mod linux {
             } else if is_new && packet.port != 0 && is_for_us {
                 *flow = Translation::Outside(tuple.destination_port);
             }
-            self.current = match *flow {
-                Translation::Unknown => None,
-                Translation::Inside(port) => {
-                    Some(new.source(IpAddr::V4(self.address)).source_port(port).source_station(STATION))
+            // Both directions share the flow, so a packet passes only at the port of its side.
+            self.current = match (*flow, packet.port) {
+                (Translation::Inside(port), 0) => {
+                    let sender = (tuple.source, tuple.source_port);
+                    let inside = self.inside.get(&port).filter(|connection| connection.host == sender);
+                    inside.map(|_| {
+                        new.source(IpAddr::V4(self.address)).source_port(port).source_station(STATION)
+                    })
                 }
-                Translation::Outside(port) => {
+                (Translation::Outside(port), 1) => {
                     let sender = (tuple.source, tuple.source_port, tuple.protocol);
                     let inside = self.inside.get(&port).filter(|connection| connection.remote == sender);
+                    if inside.is_none() {
+                        *flow = Translation::Unknown;
+                    }
                     inside.map(|&Connection { host: (address, port), station, .. }| {
                         new.destination(address).destination_port(port).destination_station(station)
                     })
                 }
+                _ => None,
             };
-            if self.current.is_none() {
-                *flow = Translation::Unknown;
-            }
             if self.current.is_some() { Verdict::Accept } else { Verdict::Deny }
         }
 
