@@ -49,14 +49,19 @@ mod balancer {
         fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Chosen) -> Verdict {
             let (tuple, service) = (packet.headers.tuple(), IpAddr::V4(*self.service.ip()));
             self.current = None;
-            if (tuple.destination, tuple.destination_port) == (service, self.service.port()) {
+            // Clients are behind the first port, servers behind the second. Both directions share a
+            // flow.
+            let is_to_service =
+                (tuple.destination, tuple.destination_port) == (service, self.service.port());
+            if packet.port == 0 && is_to_service {
                 let digest = self.hasher.hash(&packet.headers.key).worker;
                 let members = || self.members.lock().unwrap_or_else(PoisonError::into_inner);
                 flow.0 = flow.0.or_else(|| members().pick(digest).map(|member| member.0));
                 let server = flow.0.and_then(|at| self.servers.get(usize::try_from(at).ok()?));
                 let Some(&(address, station)) = server else { return Verdict::Deny };
                 self.current = Some(Rewrite::new().destination(address).destination_station(station));
-            } else if tuple.source_port == self.service.port()
+            } else if packet.port == 1
+                && tuple.source_port == self.service.port()
                 && self.servers.iter().any(|&(address, _)| address == tuple.source)
             {
                 self.current = Some(Rewrite::new().source(service).source_station(STATION));
