@@ -1,6 +1,6 @@
 //! Address translation on a wire: connections over IPv4 from the first interface leave by the
 //! second one with the translator's address and a port of its own, and only their answers come in.
-//! Fragments and IPv6 are refused.
+//! Fragments, IPv6 and protocols without ports are refused.
 //!
 //! ```text
 //! cargo run -p flowloom --example nat -- eth0 eth1 192.0.2.7
@@ -16,6 +16,7 @@ pub(crate) mod linux {
         Verdict, WireOptions, run_wires,
     };
     use flowloom::flow_key::FlowKey;
+    use flowloom::flow_key::protocol::{TCP, UDP};
     use flowloom::flow_table::{LineHash, LineHashConfig};
     use flowloom::io::{PacketOptions, PacketPort, PortWire};
     use flowloom::packet::icmp::ICMP;
@@ -68,6 +69,19 @@ pub(crate) mod linux {
         }
     }
 
+    /// Returns whether a packet begins a connection with a port that can be rewritten: it is TCP,
+    /// UDP or an echo request.
+    fn takes_port(packet: &PacketView<'_>) -> bool {
+        let headers = &packet.headers;
+        let is_echo = || packet.bytes.get(headers.transport_offset as usize) == Some(&8);
+        !headers.later_fragment
+            && !headers.is_error_of_flow
+            && match headers.key.protocol() {
+                ICMP => is_echo(),
+                protocol => matches!(protocol, TCP | UDP),
+            }
+    }
+
     impl App for Nat {
         type Flow = Translation;
 
@@ -75,12 +89,7 @@ pub(crate) mod linux {
             let (tuple, new) = (packet.headers.tuple(), Rewrite::new());
             let is_for_us = tuple.destination == IpAddr::V4(self.address);
             let is_new = matches!(flow, Translation::Unknown);
-            if is_new
-                && packet.port == 0
-                && tuple.source.is_ipv4()
-                && !is_for_us
-                && !packet.headers.later_fragment
-            {
+            if is_new && packet.port == 0 && tuple.source.is_ipv4() && !is_for_us && takes_port(packet) {
                 if let Some(port) = self.free.pop_front() {
                     // An answer to an echo has its identifier, which the translator chose, twice.
                     let answers_from = if tuple.protocol == ICMP { port } else { tuple.destination_port };

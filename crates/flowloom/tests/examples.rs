@@ -102,6 +102,8 @@ fn a_translator_lets_only_answers_in() -> Outcome {
         (1, frame(6, server, inside, [443, 4000])),
         (0, frame(6, server, inside, [443, 4000])),
         (0, frame(6, server, ours, [443, 700])),
+        // GRE takes no port.
+        (0, frame(47, inside, server, [0, 0])),
         (0, echo(8, inside, server, 20)),
         (1, echo(0, server, ours, 702)),
         (1, echo(0, other, ours, 702)),
