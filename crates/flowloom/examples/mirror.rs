@@ -57,9 +57,10 @@ mod mirror {
         let port = port.parse()?;
         let open = |name| PacketPort::open(name, &PacketOptions::default());
         let wires = vec![PortWire::new(vec![open(a)?, open(b)?, open(shown)?], 0)];
-        let timeout = IdleTimeout::from_ns(60_000_000_000);
-        let config = EngineConfig { idle_timeout: Some(timeout), ..EngineConfig::new(Layout::Inline) };
-        let table = LineHashConfig { timeouts: timeout.for_table(), ..LineHashConfig::for_flows(100_000) };
+        let idle_timeout = Some(IdleTimeout::from_ns(60_000_000_000));
+        let config = EngineConfig { idle_timeout, records_max: 0, ..EngineConfig::new(Layout::Inline) };
+        let timeouts = config.timeouts().for_table();
+        let table = LineHashConfig { timeouts, ..LineHashConfig::for_flows(100_000) };
         let table = |_| LineHash::try_new(&table);
         let app = |_| Mirror { port, is_copied: false };
         let options = WireOptions::default();

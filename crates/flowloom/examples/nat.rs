@@ -158,9 +158,15 @@ pub(crate) mod linux {
     /// Returns what a run of the translator needs: flows end after this many seconds of silence.
     pub(crate) fn settings(timeout_s: u64) -> (EngineConfig, LineHashConfig) {
         let timeout = IdleTimeout::from_ns(timeout_s * 1_000_000_000);
-        let mut config = EngineConfig { idle_timeout: Some(timeout), ..EngineConfig::new(Layout::Inline) };
+        // No sink or caller reads records, so none is kept.
+        let mut config = EngineConfig {
+            idle_timeout: Some(timeout),
+            records_max: 0,
+            ..EngineConfig::new(Layout::Inline)
+        };
         config.decode = config.decode.with_errors_by_flow(true);
-        (config, LineHashConfig { timeouts: timeout.for_table(), ..LineHashConfig::for_flows(40_000) })
+        let timeouts = config.timeouts().for_table();
+        (config, LineHashConfig { timeouts, ..LineHashConfig::for_flows(40_000) })
     }
 
     pub(super) fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -80,9 +80,10 @@ mod limiter {
         let (per_second, shows) = (per_second.parse()?, !shown.is_empty());
         let open = |name: &String| PacketPort::open(name, &PacketOptions::default());
         let ports = [a, b].into_iter().chain(shown.first()).map(open).collect::<Result<_, _>>()?;
-        let timeout = IdleTimeout::from_ns(60_000_000_000);
-        let config = EngineConfig { idle_timeout: Some(timeout), ..EngineConfig::new(Layout::Inline) };
-        let table = LineHashConfig { timeouts: timeout.for_table(), ..LineHashConfig::for_flows(100_000) };
+        let idle_timeout = Some(IdleTimeout::from_ns(60_000_000_000));
+        let config = EngineConfig { idle_timeout, records_max: 0, ..EngineConfig::new(Layout::Inline) };
+        let timeouts = config.timeouts().for_table();
+        let table = LineHashConfig { timeouts, ..LineHashConfig::for_flows(100_000) };
         let (wires, options) = (vec![PortWire::new(ports, 0)], WireOptions::default());
         let app = |_| Limiter { per_second, shows };
         let run = run_wires(

@@ -105,9 +105,10 @@ mod balancer {
         });
         let open = |name: &String| PacketPort::open(name, &PacketOptions::default());
         let wires = vec![PortWire::new(vec![open(a)?, open(b)?], 0)];
-        let timeout = IdleTimeout::from_ns(300_000_000_000);
-        let config = EngineConfig { idle_timeout: Some(timeout), ..EngineConfig::new(Layout::Inline) };
-        let table = LineHashConfig { timeouts: timeout.for_table(), ..LineHashConfig::for_flows(100_000) };
+        let idle_timeout = Some(IdleTimeout::from_ns(300_000_000_000));
+        let config = EngineConfig { idle_timeout, records_max: 0, ..EngineConfig::new(Layout::Inline) };
+        let timeouts = config.timeouts().for_table();
+        let table = LineHashConfig { timeouts, ..LineHashConfig::for_flows(100_000) };
         let options = WireOptions { no_flow: NoFlowPolicy::all(NoFlow::Ask), ..WireOptions::default() };
         let (service, hasher) = (service.parse()?, FlowHasher::random());
         let app = |_| {
