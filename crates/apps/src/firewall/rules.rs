@@ -100,8 +100,12 @@ pub enum CaptureSide {
 }
 
 impl Enforcement {
-    /// Refuses rules that packets do not decide, unless an assumption decides them.
+    /// Refuses a policy without rules, and rules that packets do not decide unless an assumption
+    /// decides them.
     fn check(&self, policy: &Policy) -> Result<(), RulesError> {
+        if policy.is_empty() {
+            return Err(RulesError::Empty);
+        }
         let knows = |name: &Option<String>, side| {
             name.is_some() || self.ports.is_some() || self.captured == Some(side)
         };
@@ -183,7 +187,8 @@ impl FirewallRules {
     /// error, and an assumption would let `tcp dprot 22 drop` deny nothing. It takes for granted
     /// that each packet comes from [`describe`](super::describe()), with the state of its
     /// [`Connection`](super::Connection), as in [`Firewall`](super::Firewall). Returns
-    /// [`RulesError::Build`] when the boxes of the rules exceed the builder's limits.
+    /// [`RulesError::Empty`] for a policy without rules, such as that of a chain which the text
+    /// lacks, and [`RulesError::Build`] when the boxes of the rules exceed the builder's limits.
     pub fn of_policy(
         policy: Policy,
         defaults: Defaults,

@@ -11,6 +11,9 @@ use flowloom_rules::firewall::{Field, Policy, Undecidable};
 pub enum RulesError {
     /// The classifier exceeds its limits.
     Build(BuildError),
+    /// The policy has no rules: the text has none, or it lacks the chain that
+    /// [`LoadOptions`](flowloom_rules::load::LoadOptions) name.
+    Empty,
     /// Some conditions depend on data that packets do not contain, and
     /// [`Enforcement::assume`](super::Enforcement::assume) is `None`.
     Undecided {
@@ -41,6 +44,12 @@ impl fmt::Display for RulesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (first, count, lacks_interface) = match self {
             Self::Build(error) => return error.fmt(f),
+            Self::Empty => {
+                return f.write_str(
+                    "no rules: the text has none, or no chain of this name; \
+                     rules::load::nft::chains and iptables::chains return its chains",
+                );
+            }
             Self::Undecided { first, count, lacks_interface } => (first, *count, *lacks_interface),
         };
         let s = if count == 1 { "" } else { "s" };

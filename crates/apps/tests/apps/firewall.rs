@@ -397,3 +397,18 @@ fn rules_that_packets_do_not_decide_are_refused_unless_an_assumption_is_chosen()
          Enforcement::assume decides all of them"
     );
 }
+
+#[test]
+fn a_chain_that_the_text_lacks_is_refused() {
+    let asked = LoadOptions { chain: Some(String::from("forwrad")), ..LoadOptions::default() };
+    for (form, text) in [
+        (RuleFormat::Nft, "table inet f { chain forward {\n  tcp dport 22 drop\n} }"),
+        (RuleFormat::Iptables, "*filter\n:FORWARD ACCEPT\n-A FORWARD -p tcp -j DROP\nCOMMIT\n"),
+        (RuleFormat::Nft, ""),
+    ] {
+        let policy = load::load(text, form, &asked).unwrap();
+        let builder = ClassifierBuilder::new();
+        let rules = FirewallRules::of_policy(policy, Defaults::default(), Enforcement::default(), builder);
+        assert_eq!(rules.unwrap_err(), RulesError::Empty, "{text}");
+    }
+}

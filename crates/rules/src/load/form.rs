@@ -35,7 +35,9 @@ pub enum RuleFormat {
 pub struct LoadOptions {
     /// The table; `None` means `filter`.
     pub table: Option<String>,
-    /// The chain that packets enter; `None` means `INPUT`.
+    /// The chain that packets enter; `None` means `INPUT`. If the text has no chain of this name,
+    /// the policy [is empty](Policy::is_empty); [`iptables::chains`] and [`nft::chains`] return
+    /// the names.
     pub chain: Option<String>,
     /// Families of packets; `None` means those that the text states.
     pub families: Option<Families>,
