@@ -168,8 +168,9 @@ pub struct EngineConfig {
     pub threads_after_packets: u64,
     /// Behaviour when a ring is full. Defaults to [`WhenFull::Block`].
     pub when_full: WhenFull,
-    /// Idle time in packet time after which a flow ends. Build the tables with
-    /// [`IdleTimeout::for_table`]. Defaults to `None`: flows last as long as the run.
+    /// Idle time in packet time after which a flow ends. Defaults to `None`: flows last as long as
+    /// the run. Build the tables with `config.timeouts().for_table()`. A table with other timeouts
+    /// keeps silent flows, whose end the application then learns late or never.
     pub idle_timeout: Option<IdleTimeout>,
     /// Idle time after which a flow ends whose application reports it as
     /// [closed](crate::FlowState::is_closed). Build the tables with

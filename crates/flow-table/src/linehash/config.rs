@@ -47,7 +47,8 @@ pub struct LineHashConfig {
     pub pool: Option<u32>,
     /// Maximum number of flows in one list of the stash; eight lines share a list.
     pub list_cap: u32,
-    /// Maximum idle time of flows.
+    /// Maximum idle time of flows. In a run of the engine, which has timeouts too, both must agree:
+    /// `config.timeouts().for_table()` gives these.
     pub timeouts: Timeouts,
     /// The instruction set; `None` for the best one of this processor.
     pub isa: Option<Isa>,
