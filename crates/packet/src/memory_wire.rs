@@ -39,6 +39,7 @@ pub struct MemoryWire<E> {
     ports: Vec<PortCounts>,
     on_end: E,
     received: u64,
+    times_ns: Vec<u64>,
 }
 
 impl<E: FnMut()> MemoryWire<E> {
@@ -54,7 +55,28 @@ impl<E: FnMut()> MemoryWire<E> {
             ports: vec![PortCounts::default(); ports.into()],
             on_end,
             received: 0,
+            times_ns: Vec::new(),
         }
+    }
+
+    /// Gives the frames these times, in nanoseconds, so that timeouts can be tested. Frames beyond
+    /// them have the last one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_packet::MemoryWire;
+    /// use flowloom_packet::wire::Wire;
+    ///
+    /// let frames = [(0, vec![1; 60]), (0, vec![1; 60])];
+    /// let mut wire = MemoryWire::new(2, frames, || {}).with_times_ns([0, 90_000_000_000]);
+    /// assert_eq!(wire.receive()?, 2);
+    /// assert_eq!(wire.frame(1).time_ns, 90_000_000_000);
+    /// # Ok::<(), flowloom_packet::SourceError>(())
+    /// ```
+    #[must_use]
+    pub fn with_times_ns(self, times_ns: impl IntoIterator<Item = u64>) -> Self {
+        Self { times_ns: times_ns.into_iter().collect(), ..self }
     }
 
     /// Returns the frames that have left, in their order, each with its port.
@@ -106,7 +128,10 @@ impl<E: FnMut()> Wire for MemoryWire<E> {
 
     fn frame(&self, index: usize) -> Frame<'_> {
         let (port, bytes) = &self.batch[index];
-        Frame::ethernet(bytes, *port, (self.received + index as u64) * 1000)
+        let number = self.received + index as u64;
+        let time_ns = usize::try_from(number).ok().and_then(|number| self.times_ns.get(number));
+        let time_ns = time_ns.or(self.times_ns.last()).copied().unwrap_or(number * 1000);
+        Frame::ethernet(bytes, *port, time_ns)
     }
 
     fn settle(&mut self, decisions: &[Decision]) -> Result<(), SourceError> {
