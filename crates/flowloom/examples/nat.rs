@@ -6,10 +6,14 @@
 //! cargo run -p flowloom --example nat -- eth0 eth1 192.0.2.7
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example says what it found")]
+
 #[cfg(target_os = "linux")]
 pub(crate) mod linux {
     use std::collections::{BTreeMap, VecDeque};
     use std::net::{IpAddr, Ipv4Addr};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use flowloom::engine::{
         Actions, App, Control, EndedBy, EngineConfig, FlowState, IdleTimeout, Layout, NoFlow, NoFlowPolicy,
@@ -61,11 +65,18 @@ pub(crate) mod linux {
         /// A port is reused after all others.
         free: VecDeque<u16>,
         current: Option<Rewrite>,
+        /// Packets that were refused, for the caller to read.
+        refused: Arc<AtomicU64>,
     }
 
     impl Nat {
-        pub(crate) fn new(address: Ipv4Addr, ports: impl IntoIterator<Item = u16>) -> Self {
-            Self { address, inside: BTreeMap::new(), free: ports.into_iter().collect(), current: None }
+        pub(crate) fn new(
+            address: Ipv4Addr,
+            ports: impl IntoIterator<Item = u16>,
+            refused: &Arc<AtomicU64>,
+        ) -> Self {
+            let (free, refused) = (ports.into_iter().collect(), Arc::clone(refused));
+            Self { address, inside: BTreeMap::new(), free, current: None, refused }
         }
     }
 
@@ -125,7 +136,11 @@ pub(crate) mod linux {
                 }
                 _ => None,
             };
-            if self.current.is_some() { Verdict::Accept } else { Verdict::Deny }
+            if self.current.is_some() {
+                return Verdict::Accept;
+            }
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            Verdict::Deny
         }
 
         /// The port is released when its flow ends, for any reason.
@@ -179,9 +194,11 @@ pub(crate) mod linux {
         let (config, table) = settings(300);
         let options = WireOptions { no_flow: NO_FLOW, ..WireOptions::default() };
         let address = address.parse()?;
-        let app = |_| Nat::new(address, 20_000..=u16::MAX);
+        let refused = Arc::new(AtomicU64::new(0));
+        let app = |_| Nat::new(address, 20_000..=u16::MAX, &refused);
         let table = |_| LineHash::try_new(&table);
         let run = run_wires(&config, &options, wires, table, app, &Control::default(), None)?;
+        println!("{} packets were refused", refused.load(Ordering::Relaxed));
         run.report.fault.map_or(Ok(()), |fault| Err(fault.to_string().into()))
     }
 }

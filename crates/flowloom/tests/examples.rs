@@ -13,6 +13,12 @@ mod sensor;
 #[path = "../examples/translator.rs"]
 mod translator;
 
+#[cfg(target_os = "linux")]
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 #[test]
@@ -53,7 +59,7 @@ fn a_port_of_the_translator_returns_when_its_flow_ends() -> Outcome {
         let (config, table) = settings(timeout_s);
         let mut policy = DirectHash::new(WorkerCount::new(1)?);
         let table = |_| LineHash::try_new(&table);
-        let app = |_| Nat::new([198, 51, 100, 1].into(), 1..=ports);
+        let app = |_| Nat::new([198, 51, 100, 1].into(), 1..=ports, &Arc::default());
         let report = run(&config, &mut source, &mut policy, table, app, &Control::default())?;
         Ok(report.workers.iter().map(|worker| worker.counters.denied).sum())
     };
@@ -110,11 +116,12 @@ fn a_translator_lets_only_answers_in() -> Outcome {
     ];
 
     let control = Control::default();
+    let (refused, sent) = (Arc::new(AtomicU64::new(0)), received.len() as u64);
     let mut wire = MemoryWire::new(2, received, || control.stop());
     let (config, table) = settings(60);
     let options = WireOptions { no_flow: NO_FLOW, ..WireOptions::default() };
     let table = |_| LineHash::try_new(&table);
-    let app = |_| Nat::new(ours.into(), [700, 702]);
+    let app = |_| Nat::new(ours.into(), [700, 702], &refused);
     let run = run_wires(&config, &options, vec![&mut wire], table, app, &control, None)?;
 
     assert!(run.is_balanced() && run.report.fault.is_none(), "{:?}", run.report.fault);
@@ -126,6 +133,7 @@ fn a_translator_lets_only_answers_in() -> Outcome {
     let inward = FiveTuple::v4(server, inside, 443, 4000, 6);
     let request = FiveTuple::v4(ours, server, 702, 702, 1);
     let reply = FiveTuple::v4(server, inside, 20, 20, 1);
+    assert_eq!(refused.load(Ordering::Relaxed), sent - 4);
     assert_eq!(left.collect::<Vec<_>>(), [(1, outward), (0, inward), (1, request), (0, reply)]);
     Ok(())
 }
