@@ -62,8 +62,8 @@
 //!
 //! The programs under `examples/` show more: `appliance` is one in forty lines, `translator`,
 //! `load_balancer`, `flow_limiter` and `sensor` bring their own traffic, `rate_limiter` sits
-//! between interfaces, `firewall` has rules that are replaced while packets flow. For other sources
-//! of packets, implement `PacketSource`.
+//! between interfaces, `firewall` and `stateful_firewall` have rules that are replaced while
+//! packets flow. For other sources of packets, implement `PacketSource`.
 //!
 //! # What stays
 //!

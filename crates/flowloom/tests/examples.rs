@@ -10,6 +10,10 @@ mod load_balancer;
 mod nat;
 #[path = "../examples/sensor.rs"]
 mod sensor;
+#[cfg(target_os = "linux")]
+#[expect(dead_code, reason = "its main function opens interfaces")]
+#[path = "../examples/stateful_firewall.rs"]
+mod stateful_firewall;
 #[path = "../examples/translator.rs"]
 mod translator;
 
@@ -68,6 +72,17 @@ fn a_port_of_the_translator_returns_when_its_flow_ends() -> Outcome {
     Ok(())
 }
 
+/// Returns a frame of 40 bytes of IP: a SYN, or a packet of another protocol with these ports.
+#[cfg(target_os = "linux")]
+fn frame(protocol: u8, source: [u8; 4], destination: [u8; 4], ports: [u16; 2]) -> Vec<u8> {
+    let mut frame = [[0; 12].as_slice(), &[8, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, protocol, 0, 0]].concat();
+    frame.extend([source, destination].concat());
+    frame.extend(ports.map(u16::to_be_bytes).concat());
+    // The rest of a TCP header without options; UDP reads its length here.
+    frame.extend([0, 20, 0, 0, 0, 0, 0, 0, 0x50, 2, 0, 0, 0, 0, 0, 0]);
+    frame
+}
+
 /// Runs the translator between two ports: a connection leaves with the translator's address, its
 /// answer comes in, and nothing else does.
 #[cfg(target_os = "linux")]
@@ -78,15 +93,6 @@ fn a_translator_lets_only_answers_in() -> Outcome {
     use flowloom::packet::{DecodeOptions, FiveTuple, LinkType, MemoryWire, decode};
     use nat::linux::{NO_FLOW, Nat, settings};
 
-    let frame = |protocol: u8, source: [u8; 4], destination: [u8; 4], ports: [u16; 2]| {
-        let mut frame =
-            [[0; 12].as_slice(), &[8, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, protocol, 0, 0]].concat();
-        frame.extend([source, destination].concat());
-        frame.extend(ports.map(u16::to_be_bytes).concat());
-        // The rest of a TCP header without options; UDP reads its length here.
-        frame.extend([0, 20, 0, 0, 0, 0, 0, 0, 0x50, 2, 0, 0, 0, 0, 0, 0]);
-        frame
-    };
     let (inside, server, other, ours) = ([10, 0, 0, 5], [192, 0, 2, 9], [192, 0, 2, 66], [198, 51, 100, 1]);
     let echo = |kind: u8, source, destination, identifier: u16| {
         let mut frame = frame(1, source, destination, [u16::from(kind) << 8, 0]);
@@ -135,5 +141,46 @@ fn a_translator_lets_only_answers_in() -> Outcome {
     let reply = FiveTuple::v4(server, inside, 20, 20, 1);
     assert_eq!(refused.load(Ordering::Relaxed), sent - 4);
     assert_eq!(left.collect::<Vec<_>>(), [(1, outward), (0, inward), (1, request), (0, reply)]);
+    Ok(())
+}
+
+/// Rules of both languages let connections out, and only packets of these in.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_stateful_firewall_lets_only_answers_in() -> Outcome {
+    use flowloom::apps::firewall::LiveRules;
+    use flowloom::engine::{Control, WireOptions, run_wires};
+    use flowloom::flow_table::LineHash;
+    use flowloom::packet::MemoryWire;
+    use stateful_firewall::gate::{Gate, read, settings};
+
+    let nft = "table inet f { chain forward { type filter hook forward priority 0; policy drop; ct state \
+               established,related accept; iifname lan tcp dport 443 accept; } }";
+    let iptables = "*filter\n:FORWARD DROP\n-A FORWARD -m conntrack --ctstate ESTABLISHED,RELATED -j \
+                    ACCEPT\n-A FORWARD -i lan -p tcp --dport 443 -j ACCEPT\nCOMMIT\n";
+    let (inside, server) = ([10, 0, 0, 5], [192, 0, 2, 9]);
+    let mut answer = frame(6, server, inside, [443, 4000]);
+    answer[47] = 0x12; // SYN and ACK
+    let received = [
+        (1, answer.clone()),
+        (1, frame(6, server, inside, [4000, 443])),
+        (0, frame(6, inside, server, [4000, 443])),
+        (1, answer),
+        (0, frame(6, inside, server, [4000, 22])),
+    ];
+    for text in [nft, iptables] {
+        let live = Arc::new(LiveRules::new(read(text, ["lan", "wan"])?));
+        let control = Control::default();
+        let mut wire = MemoryWire::new(2, received.clone(), || control.stop());
+        let (config, table) = settings();
+        let (table, app) = (|_| LineHash::try_new(&table), |_| Gate::new(Arc::clone(&live)));
+        let wires = vec![&mut wire];
+        let run = run_wires(&config, &WireOptions::default(), wires, table, app, &control, None)?;
+        assert!(run.is_balanced() && run.report.fault.is_none(), "{:?}", run.report.fault);
+        let passed = [(1, received[2].1.clone()), (0, received[3].1.clone())];
+        assert_eq!(wire.left(), passed, "{text}");
+    }
+    assert!(read("table inet f { chain forward { tcp dprot 22 drop; } }", ["lan", "wan"]).is_err());
+    assert!(read("table inet f { chain input { drop; } }", ["lan", "wan"]).is_err(), "no such chain");
     Ok(())
 }

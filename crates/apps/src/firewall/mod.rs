@@ -31,6 +31,12 @@
 //! **The action of a rule** is its [`flowloom_classifier::Action`] if its file has one, and
 //! otherwise follows from [`Defaults`].
 //!
+//! **Within an application of your own**, load a policy (`rules::load`) and build it with
+//! [`FirewallRules::of_policy`]. For each packet call [`describe()`], [`FirewallRules::locate`],
+//! [`Connection::take_view`], [`FirewallRules::judge_packet`] and, with the verdict,
+//! [`Connection::settle`]. [`LiveRules`] replaces rules. `examples/stateful_firewall.rs` of the
+//! crate `flowloom` does this.
+//!
 //! Results do not depend on the number of workers, if each flow's packets keep their order and the
 //! rules are not replaced meanwhile.
 
