@@ -11,7 +11,7 @@
 //! | `flow_table` | from key to state: `FlowMap`, `LineHash` | always |
 //! | `packet` | bytes to headers; sources of packets and their memory | `packet` (default) |
 //! | `classifier` | from headers to the first rule that matches | `classifier` (default) |
-//! | `rules` | firewall rules in six languages: load, judge, compare, write | `rules` (default) |
+//! | `rules` | firewall rules in seven formats: load, judge, compare, write | `rules` (default) |
 //! | `dpi` | from first bytes to the protocol's name; TCP data in sequence | `dpi` (default) |
 //! | `record` | the columns and the values of flow records | `record` (default) |
 //! | `scheduler` | which worker or backend gets a packet | `scheduler` (default) |
