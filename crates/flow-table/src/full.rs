@@ -19,7 +19,7 @@ pub enum FullReason {
 impl fmt::Display for FullReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Capacity => "the table holds as many flows as it was built for",
+            Self::Capacity => "the table holds as many flows as it may",
             Self::PoolExhausted => "the bucket is full and the pool is empty",
             Self::ListCap => "the bucket's conflict list is at its cap",
             Self::Memory => "no memory to grow",
