@@ -10,7 +10,7 @@
 //! A server is its address, its station and its weight; the first has number 0.
 
 #[cfg(target_os = "linux")]
-mod balancer {
+pub(crate) mod balancer {
     use std::net::{IpAddr, SocketAddrV4};
     use std::sync::{Arc, Mutex, PoisonError};
 
@@ -31,16 +31,29 @@ mod balancer {
 
     /// The server of a connection: the place in the list.
     #[derive(Default)]
-    struct Chosen(Option<u64>);
+    pub(crate) struct Chosen(Option<u64>);
 
     impl FlowState for Chosen {}
 
-    struct Balancer {
+    pub(crate) struct Balancer {
         service: SocketAddrV4,
         servers: Vec<(IpAddr, [u8; 6])>,
         members: Arc<Mutex<Members>>,
         hasher: FlowHasher,
         current: Option<Rewrite>,
+    }
+
+    impl Balancer {
+        /// Returns a balancer over servers, each with its station, whose places are the members.
+        pub(crate) fn new(
+            service: SocketAddrV4,
+            servers: &[(IpAddr, [u8; 6])],
+            members: &Arc<Mutex<Members>>,
+            hasher: &FlowHasher,
+        ) -> Self {
+            let (servers, members) = (servers.to_vec(), Arc::clone(members));
+            Self { service, servers, members, hasher: hasher.clone(), current: None }
+        }
     }
 
     impl App for Balancer {
@@ -111,10 +124,7 @@ mod balancer {
         let table = LineHashConfig { timeouts, ..LineHashConfig::for_flows(100_000) };
         let options = WireOptions { no_flow: NoFlowPolicy::all(NoFlow::Ask), ..WireOptions::default() };
         let (service, hasher) = (service.parse()?, FlowHasher::random());
-        let app = |_| {
-            let (servers, members) = (servers.clone(), Arc::clone(&members));
-            Balancer { service, servers, members, hasher: hasher.clone(), current: None }
-        };
+        let app = |_| Balancer::new(service, &servers, &members, &hasher);
         let table = |_| LineHash::try_new(&table);
         let run = run_wires(&config, &options, wires, table, app, &Control::default(), None)?;
         run.report.fault.map_or(Ok(()), |fault| Err(fault.to_string().into()))

@@ -16,6 +16,10 @@ mod sensor;
 mod stateful_firewall;
 #[path = "../examples/translator.rs"]
 mod translator;
+#[cfg(target_os = "linux")]
+#[expect(dead_code, reason = "its main function opens interfaces")]
+#[path = "../examples/wire_balancer.rs"]
+mod wire_balancer;
 
 #[cfg(target_os = "linux")]
 use std::sync::{
@@ -182,5 +186,58 @@ fn a_stateful_firewall_lets_only_answers_in() -> Outcome {
     }
     assert!(read("table inet f { chain forward { tcp dprot 22 drop; } }", ["lan", "wan"]).is_err());
     assert!(read("table inet f { chain input { drop; } }", ["lan", "wan"]).is_err(), "no such chain");
+    Ok(())
+}
+
+/// Clients are behind the first port and servers behind the second: packets that claim to come from
+/// the other side pass as they are.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_balancer_on_a_wire_changes_only_packets_of_their_side() -> Outcome {
+    use std::sync::Mutex;
+
+    use flowloom::engine::{Control, EngineConfig, Layout, WireOptions, run_wires};
+    use flowloom::flow_key::FlowHasher;
+    use flowloom::flow_table::{LineHash, LineHashConfig};
+    use flowloom::packet::{DecodeOptions, FiveTuple, LinkType, MemoryWire, decode};
+    use flowloom::scheduler::{MemberId, Members};
+    use wire_balancer::balancer::Balancer;
+
+    let (client, service, server) = ([10, 0, 0, 5], [192, 0, 2, 7], [192, 0, 2, 21]);
+    let received = [
+        (0, frame(6, client, service, [4000, 80])),
+        (1, frame(6, server, client, [80, 4000])),
+        (1, frame(6, client, service, [4001, 80])),
+        (0, frame(6, server, client, [80, 4001])),
+    ];
+    let (mut members, hasher) = (Members::new(), FlowHasher::random());
+    members.set(MemberId(0), 100)?;
+    let members = Arc::new(Mutex::new(members));
+    let control = Control::default();
+    let mut wire = MemoryWire::new(2, received, || control.stop());
+    let table = |_| LineHash::try_new(&LineHashConfig::for_flows(100));
+    let app = |_| {
+        Balancer::new(
+            "192.0.2.7:80".parse().expect("an address"),
+            &[(server.into(), [2; 6])],
+            &members,
+            &hasher,
+        )
+    };
+    let (config, options) = (EngineConfig::new(Layout::Inline), WireOptions::default());
+    let run = run_wires(&config, &options, vec![&mut wire], table, app, &control, None)?;
+
+    assert!(run.is_balanced() && run.report.fault.is_none(), "{:?}", run.report.fault);
+    let left = wire.left().iter().map(|(port, bytes)| {
+        let headers = decode(LinkType::ETHERNET, bytes, DecodeOptions::default()).expect("an IP packet");
+        (*port, headers.tuple())
+    });
+    let expected = [
+        (1, FiveTuple::v4(client, server, 4000, 80, 6)),
+        (0, FiveTuple::v4(service, client, 80, 4000, 6)),
+        (0, FiveTuple::v4(client, service, 4001, 80, 6)),
+        (1, FiveTuple::v4(server, client, 80, 4001, 6)),
+    ];
+    assert_eq!(left.collect::<Vec<_>>(), expected);
     Ok(())
 }
