@@ -85,6 +85,7 @@ pub(crate) struct Profiler {
     bytes_on_wire: u64,
     bytes_captured: u64,
     cut_packets: u64,
+    captured_over_wire: u64,
     clock: PacketClock,
     now_ns: u64,
     stamp_ns: Option<u64>,
@@ -108,6 +109,7 @@ pub(crate) struct Profile {
     pub(crate) bytes_on_wire: u64,
     pub(crate) bytes_captured: u64,
     pub(crate) cut_packets: u64,
+    pub(crate) captured_over_wire: u64,
     pub(crate) clock: ClockCounts,
     /// The first packet with such a time.
     pub(crate) odd_time: Option<OddTime>,
@@ -156,6 +158,7 @@ impl Profiler {
             bytes_on_wire: 0,
             bytes_captured: 0,
             cut_packets: 0,
+            captured_over_wire: 0,
             clock: PacketClock::default(),
             now_ns: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
@@ -187,6 +190,7 @@ impl Profiler {
         self.bytes_on_wire += u64::from(raw.counted_bytes());
         self.bytes_captured += u64::from(raw.captured_bytes);
         self.cut_packets += u64::from(raw.captured_bytes < raw.wire_bytes);
+        self.captured_over_wire += u64::from(raw.captured_bytes > raw.wire_bytes);
         self.look_at_time(raw.time_ns);
         let time_ns = self.clock.tick(raw.time_ns);
         self.last_ns = time_ns;
@@ -294,6 +298,7 @@ impl Profiler {
             bytes_on_wire: self.bytes_on_wire,
             bytes_captured: self.bytes_captured,
             cut_packets: self.cut_packets,
+            captured_over_wire: self.captured_over_wire,
             odd_time: self.odd_time,
             clock: self.clock.counts(),
             first_ns: if self.packets == 0 { 0 } else { self.first_ns },

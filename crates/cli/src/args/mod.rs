@@ -72,7 +72,7 @@ impl Arguments {
 }
 
 /// Options of other programs, and what does here what they do there.
-const ELSEWHERE: [(&str, &str); 13] = [
+const ELSEWHERE: [(&str, &str); 15] = [
     ("-r", "name the capture without an option"),
     ("--read", "name the capture without an option"),
     ("-w", "name the file with --write (replay) or -o (extract)"),
@@ -87,6 +87,8 @@ const ELSEWHERE: [(&str, &str); 13] = [
     ("-T", "choose columns of records with replay --flows - --columns"),
     ("-e", "choose columns of records with replay --flows - --columns"),
     ("--output", "name the file with --flows for records, or --write for packets"),
+    ("--from", "replay, top and extract take --from and --to"),
+    ("--to", "replay, top and extract take --from and --to"),
     ("--json", "use --format json for the result, and --flows FILE.jsonl for records"),
     ("--csv", "use --format csv for the result, and --flows FILE.csv for records"),
 ];

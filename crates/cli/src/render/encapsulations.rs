@@ -103,8 +103,9 @@ impl Encapsulations {
         }
     }
 
-    /// Returns summary lines. `list` names what lists all counts.
-    pub(crate) fn summary(&self, list: &str) -> Vec<String> {
+    /// Returns summary lines. `uncounted` names tunnels that are not counted, and `list` what lists
+    /// all counts.
+    pub(crate) fn summary(&self, uncounted: &str, list: &str) -> Vec<String> {
         let unasked: u64 = packets_with(&self.tunnel_not_followed, |reason| reason == "not_asked");
         let others: u64 = packets_with(&self.tunnel_not_followed, |reason| reason != "not_asked");
         let mut parts = Vec::new();
@@ -117,8 +118,10 @@ impl Encapsulations {
             let more = kinds.split_off(kinds.len().min(4)).len();
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let kinds = kinds.join(", ") + &more;
-            parts
-                .push(format!("{} in tunnels ({kinds}; --decap follows them)", counted(unasked, "packet")));
+            parts.push(format!(
+                "{} in tunnels ({kinds}{uncounted}; --decap follows them)",
+                counted(unasked, "packet")
+            ));
         }
         if others > 0 {
             parts

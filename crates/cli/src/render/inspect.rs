@@ -40,6 +40,8 @@ pub(crate) struct InspectResult {
     unsupported_links: BTreeMap<String, u64>,
     /// Packets with fewer captured bytes than bytes on the wire.
     cut_packets: u64,
+    /// Packets with more captured bytes than their stated length on the wire.
+    captured_over_wire: u64,
     /// Packets whose time was up to a minute before an earlier packet's.
     time_backwards: u64,
     /// Packets whose time stamp is more than ten years ahead or more than a minute behind.
@@ -218,6 +220,7 @@ impl InspectResult {
                 .map(|(link, &packets)| (link.to_string(), packets))
                 .collect(),
             cut_packets: profile.cut_packets,
+            captured_over_wire: profile.captured_over_wire,
             time_backwards: profile.clock.late,
             time_outliers: profile.clock.outliers_ahead + profile.clock.outliers_behind,
             time_steps: profile.clock.steps_forward + profile.clock.steps_back,
@@ -351,11 +354,15 @@ impl InspectResult {
         for (link, packets) in &self.unsupported_links {
             lines.push(format!("            link type {link}: {}", counted(*packets, "packet")));
         }
+        if self.captured_over_wire > 0 {
+            let packets = grouped(self.captured_over_wire);
+            lines.push(format!("Noted       captured length above the length on the wire: {packets}"));
+        }
         lines.extend(self.notices.iter().map(|notice| format!("Noted       {notice}")));
         if self.list_why {
             lines.extend(self.encapsulations.lines());
         } else {
-            lines.extend(self.encapsulations.summary("--why"));
+            lines.extend(self.encapsulations.summary("", "--why"));
         }
     }
 

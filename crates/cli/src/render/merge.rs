@@ -143,7 +143,7 @@ impl Report for MergeResult {
             ));
         }
         lines.extend(self.no_result.lines());
-        lines.extend(self.encapsulations.summary("--format json lists them"));
+        lines.extend(self.encapsulations.summary(", those over UDP uncounted", "--format json lists them"));
         lines.push(format!("Digest      {}", self.digest));
         lines.push(String::new());
         let written = self.records.as_ref().and_then(RecordFigures::verdict);

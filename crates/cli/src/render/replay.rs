@@ -414,7 +414,7 @@ impl ReplayResult {
         for (link, packets) in &self.unsupported_links {
             lines.push(format!("            link type {link}: {}", grouped(*packets)));
         }
-        lines.extend(self.encapsulations.summary("inspect --why lists them"));
+        lines.extend(self.encapsulations.summary(", those over UDP uncounted", "inspect --why lists all"));
         let back =
             format!("time goes backwards, by {:.6} s at most", self.time_backwards_ns_max as f64 / 1e9);
         let dropped = format!("fields dropped for lack of memory, which are now {NO_MEMORY}");
