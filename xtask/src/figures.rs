@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-const BEGIN: &str = "<!-- figures: ";
+pub(crate) const BEGIN: &str = "<!-- figures: ";
 const END: &str = "<!-- end -->";
 /// Paths in comments are relative to this directory.
 pub(crate) const FOLDER: &str = "docs/performance/";
@@ -38,6 +38,9 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     for page in pages.iter().filter(|page| page.extension().is_some_and(|end| end == "md")) {
         let text =
             std::fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
+        if !text.contains(BEGIN) {
+            continue;
+        }
         let read = |path: &str| {
             std::fs::read_to_string(root.join(FOLDER).join(path)).map_err(|error| error.to_string())
         };
