@@ -363,22 +363,20 @@ pub fn read_of(options: &RuleOptions, table_option: &str) -> Result<RuleFile, Fa
     Ok(RuleFile { form, policy, chain, others, is_only_chain })
 }
 
-/// Returns the chain that is entered by default if its format's own has no rules and only one other
-/// has any.
+/// Returns the chain for packets that pass through, if no other has rules and none is asked for. A
+/// chain for packets of the host itself says nothing about these.
 fn only_chain(form: RuleFormat, asked: &LoadOptions, text: &str) -> Option<String> {
-    let (chain, hook) = match form {
+    match form {
         RuleFormat::Iptables => {
             let chains = iptables::chains_with_rules(text, asked.table.as_deref().unwrap_or("filter"));
-            let [only] = chains[..] else { return None };
-            (only.to_owned(), only.to_lowercase())
+            (chains == ["FORWARD"]).then(|| String::from("FORWARD"))
         }
-        RuleFormat::Nft => {
-            let mut chains = nft::base_chains(text).into_iter();
-            (chains.len() == 1).then(|| chains.next())??
-        }
-        _ => return None,
-    };
-    (hook != "input" && chain != "input").then_some(chain)
+        RuleFormat::Nft => match &nft::base_chains(text)[..] {
+            [(chain, hook)] if hook == "forward" => Some(chain.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// Returns an error about a chain without rules, with the chains that exist.

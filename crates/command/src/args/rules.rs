@@ -53,8 +53,8 @@ pub struct RuleOptions {
 /// The parts of a rule file to read.
 #[derive(Clone, Debug, Default, Args)]
 pub struct FileOptions {
-    /// Chain that packets enter, in formats with chains [default: INPUT, or the only one with
-    /// rules]
+    /// Chain that packets enter, in formats with chains [default: INPUT, or that of
+    /// forwarded packets if no other has rules]
     #[arg(long, value_name = "NAME", requires = "rules")]
     pub chain: Option<String>,
 
