@@ -114,7 +114,6 @@ impl Encapsulations {
                 .filter(|entry| entry.reason == "not_asked")
                 .map(|entry| entry.kind)
                 .collect();
-            kinds.dedup();
             let more = kinds.split_off(kinds.len().min(4)).len();
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let kinds = kinds.join(", ") + &more;

@@ -126,7 +126,7 @@ impl FirewallFigures {
         let all = self.accepted.packets + self.denied.packets;
         let part = |name: &str, hits: &HitFigures| {
             format!(
-                "{name} {} ({}), the first of {}",
+                "{name} {} ({}), {} by the first packet",
                 counted(hits.packets, "packet"),
                 percent(hits.packets, all),
                 counted(hits.flows, "flow")
