@@ -11,8 +11,9 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use flowloom::flow_key::hash::fold::split_mix;
 use flowloom::flow_key::{FlowHasher, FlowKey};
-use flowloom::flow_table::dhash::{DHash, DHashConfig, ReferenceDHash};
-use flowloom::flow_table::segments::{Growing, GrowthLimits};
+use flowloom::flow_table::TableOptions;
+use flowloom::flow_table::dhash::{DHash, ReferenceDHash};
+use flowloom::flow_table::segments::Growing;
 use flowloom::flow_table::{FlowTable, Tick, TimeoutClass};
 
 /// Number of packets in a batch, as the engine takes them from a ring.
@@ -84,15 +85,14 @@ fn measure(
 fn flow_lookup(criterion: &mut Criterion) {
     for flows in [16 << 10, 256 << 10] {
         let (hits, misses) = (Round::new(flows, 443), Round::new(flows, 80));
-        let config = DHashConfig::for_flows(flows);
+        let config = TableOptions::for_flows(flows);
         let mut group = criterion.benchmark_group(format!("flow_lookup/{}K", flows >> 10));
         group.throughput(Throughput::Elements(u64::from(flows))).sample_size(20);
 
         let mut table = DHash::try_new(&config).expect("a table fits the memory");
         measure(&mut group, "dhash", &mut table, &hits, &misses);
 
-        let limits = GrowthLimits { first_flows: flows, flows_max: flows, memory_max_bytes: u64::MAX };
-        let mut table = Growing::try_new(limits, |flows| DHash::try_new(&DHashConfig::for_flows(flows)))
+        let mut table = Growing::try_new(flows, TableOptions::for_flows(flows), DHash::try_new)
             .expect("a table fits the memory");
         measure(&mut group, "growing", &mut table, &hits, &misses);
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use anyhow::Result;
-use flowloom::flow_table::{LineHash, LineHashConfig};
+use flowloom::flow_table::{LineHash, TableOptions};
 use flowloom_measure::Rounds;
 use flowloom_measure::lookup::contender::Work;
 use flowloom_measure::lookup::{EXCHANGED_MAX, Flows, State, prefetched, state};
@@ -55,7 +55,7 @@ fn shared_of(flows: &Flows<2>, rounds: usize, report: &mut JudgedReport) -> Resu
             access.put(key, state(number));
         }
     }
-    let line = LineHash::<Key, State>::try_new(&LineHashConfig::for_flows(count))?;
+    let line = LineHash::<Key, State>::try_new(&TableOptions::for_flows(count))?;
     let mut line = line;
     flows.fill(&mut line)?;
 

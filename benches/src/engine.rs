@@ -6,8 +6,7 @@ use std::path::Path;
 use flowloom::cpu::memory;
 use flowloom::engine::{App, Control, Cores, EngineConfig, Layout, run};
 use flowloom::flow_key::{FlowHasher, FlowKey};
-use flowloom::flow_table::segments::GrowthLimits;
-use flowloom::flow_table::{DHash, DHashConfig, Growing};
+use flowloom::flow_table::{DHash, Growing, TableOptions};
 use flowloom::packet::{Fill, PacketBatch};
 use flowloom::scheduler::{DirectHash, WorkerCount};
 use flowloom::traffic::capture::{Capture, CaptureOptions};
@@ -106,24 +105,19 @@ impl Sizing {
         config.cores = Cores::Unpinned;
         config.hasher = FlowHasher::with_seed(SEED);
         let tables = u32::try_from(mode.workers()).unwrap_or(u32::MAX);
-        let limits = GrowthLimits {
-            first_flows: self.first_flows.div_ceil(tables),
-            flows_max: DHashConfig::FLOWS_MAX,
-            memory_max_bytes: memory::available_bytes().unwrap_or(u64::MAX) / u64::from(tables),
+        let options = TableOptions {
+            memory_limit_bytes: memory::available_bytes().unwrap_or(u64::MAX) / u64::from(tables),
+            prefault: true,
+            ..TableOptions::for_flows(TableOptions::FLOWS_MAX)
         };
+        let first_flows = self.first_flows.div_ceil(tables);
         let workers = WorkerCount::new(mode.workers()).map_err(|error| error.to_string())?;
         source.rewind();
         let report = run(
             &config,
             source,
             &mut DirectHash::new(workers),
-            |_| {
-                Growing::try_new(limits, |flows| {
-                    let mut table = DHash::<FlowKey, A::Flow>::try_new(&DHashConfig::for_flows(flows))?;
-                    table.prefault();
-                    Ok(table)
-                })
-            },
+            |_| Growing::try_new(first_flows, options, DHash::<FlowKey, A::Flow>::try_new),
             |_| app(),
             &Control::default(),
         )

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use flowloom::apps::{TcpFlow, TcpTracker};
 use flowloom::flow_key::{FlowHasher, FlowKey};
-use flowloom::flow_table::{FlowTable, LineHash, LineHashConfig};
+use flowloom::flow_table::{FlowTable, LineHash, TableOptions};
 use flowloom::packet::{
     BATCH_PACKETS, Block, Fill, InterfaceName, LinkType, PacketBatch, PacketSource, RawPacket, SharedBlock,
     SourceError,
@@ -103,7 +103,7 @@ pub fn compare(flows: u32, rounds: usize) -> Result<Outcome<u64>> {
     let frames = Frames::new(flows)?;
     let (mut source, expected) = (frames.clone(), u64::from(flows));
     let hasher = FlowHasher::with_seed(1);
-    let mut table = LineHash::<FlowKey, TcpFlow>::try_new(&LineHashConfig::for_flows(flows))?;
+    let mut table = LineHash::<FlowKey, TcpFlow>::try_new(&TableOptions::for_flows(flows))?;
     let begun = hand_loop(&mut source, &hasher, &mut table, &mut TcpTracker)?.flows;
     ensure!(begun == expected, "flowloom finds {begun} flows in frames of {flows}");
     let mut tracker = Tracker::new(flows as usize);

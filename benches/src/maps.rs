@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 
 use anyhow::Result;
-use flowloom::flow_table::{FlowMap, LineHash, LineHashConfig};
+use flowloom::flow_table::{FlowMap, LineHash, TableOptions};
 use flowloom_measure::Rounds;
 use flowloom_measure::lookup::contender::{Contender, MapContender, OurTable, StateMap, StdMap, Work};
 use flowloom_measure::lookup::{Flows, State};
@@ -107,7 +107,7 @@ fn compare<const W: usize>(
     report: &mut JudgedReport,
 ) -> Result<()> {
     let flows = &Flows::<W>::new(count, 1);
-    let line = |count: u32| LineHash::<[u64; W], State>::try_new(&LineHashConfig::for_flows(count));
+    let line = |count: u32| LineHash::<[u64; W], State>::try_new(&TableOptions::for_flows(count));
     #[cfg_attr(
         not(any(has_flat_maps, has_dpdk)),
         expect(unused_mut, reason = "only programs in other languages are added")

@@ -13,7 +13,7 @@ use crate::looped::count;
 use flowloom::apps::TcpTracker;
 use flowloom::engine::{self, Control, Cores, EngineConfig, FlowState, Layout, RunReport};
 use flowloom::flow_key::FlowKey;
-use flowloom::flow_table::{LineHash, LineHashConfig};
+use flowloom::flow_table::{LineHash, TableOptions};
 use flowloom::packet::{Fill, PacketBatch, PacketSource, SourceError};
 use flowloom::record::Value;
 use flowloom::scheduler::{DirectHash, WorkerCount};
@@ -118,7 +118,7 @@ fn watched(
     config.cores = Cores::Unpinned;
     let mut placement =
         DirectHash::new(WorkerCount::new(mode.workers()).map_err(|error| error.to_string())?);
-    let table = |_| LineHash::try_new(&LineHashConfig::for_flows(2 * flows));
+    let table = |_| LineHash::try_new(&TableOptions::for_flows(2 * flows));
     let control = Control::default();
     let mut memory = Memory { least: u64::MAX, ..Memory::default() };
     let report = std::thread::scope(|scope| {

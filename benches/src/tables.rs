@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use anyhow::Result;
 use flowloom::cpu::features::Isa;
-use flowloom::flow_table::{DHash, DHashConfig, LineHash, LineHashConfig};
+use flowloom::flow_table::{DHash, LineHash, TableOptions};
 use flowloom_measure::lookup::contender::{
     Contender, LowerBoundContender, MapContender, OurTable, StdMap, Work,
 };
@@ -124,16 +124,13 @@ pub(crate) fn start_dpdk(_options: &Options, missing: &mut Vec<String>) -> bool 
 fn contenders<const W: usize>(flows: &Flows<W>, with_dpdk: bool, scope: Scope) -> Result<Contenders<'_>> {
     let line = |isa: Isa| {
         move |count: u32| {
-            let mut table: LineHash<[u64; W], State> =
-                LineHash::try_new(&LineHashConfig { isa: Some(isa), ..LineHashConfig::for_flows(count) })?;
-            table.prefault();
-            Ok(table)
+            let options = TableOptions { isa: Some(isa), prefault: true, ..TableOptions::for_flows(count) };
+            LineHash::<[u64; W], State>::try_new(&options)
         }
     };
     let dhash = |count: u32| {
-        let mut table: DHash<[u64; W], State> = DHash::try_new(&DHashConfig::for_flows(count))?;
-        table.prefault();
-        Ok(table)
+        let options = TableOptions { prefault: true, ..TableOptions::for_flows(count) };
+        DHash::<[u64; W], State>::try_new(&options)
     };
     let mut all: Contenders<'_> = vec![
         RefCell::new(Box::new(OurTable::new(OURS, flows, line(Isa::detect()))?)),
@@ -247,9 +244,8 @@ fn flooded<const W: usize>(
     report: &mut JudgedReport,
 ) -> Result<()> {
     let line = |count: u32| {
-        let mut table: LineHash<[u64; W], State> = LineHash::try_new(&LineHashConfig::for_flows(count))?;
-        table.prefault();
-        Ok(table)
+        let options = TableOptions { prefault: true, ..TableOptions::for_flows(count) };
+        LineHash::<[u64; W], State>::try_new(&options)
     };
     let (random, flows) = (Flows::<W>::new(count, 1), flood::one_crc(count, 1));
     let contenders: Contenders<'_> = vec![

@@ -12,7 +12,7 @@ use std::path::Path;
 use flowloom_apps::TcpTracker;
 use flowloom_engine::{Control, Cores, EngineConfig, Fault, Layout, run};
 use flowloom_flow_key::FlowHasher;
-use flowloom_flow_table::{LineHash, LineHashConfig};
+use flowloom_flow_table::{LineHash, TableOptions};
 use flowloom_packet::{
     BATCH_PACKETS, DecodeOptions, DropCounts, Fill, PacketBatch, PacketSource, SourceError,
 };
@@ -65,7 +65,7 @@ fn outcome(bytes: &[u8], options: u8, mode: Layout) -> Option<(u64, String)> {
         Box::new(source)
     };
     let mut placement = DirectHash::new(WorkerCount::new(mode.workers()).expect("one or two"));
-    let table = |_| LineHash::try_new(&LineHashConfig::for_flows(4096));
+    let table = |_| LineHash::try_new(&TableOptions::for_flows(4096));
     let report = run(&config, &mut *source, &mut placement, table, |_| TcpTracker, &Control::default())
         .expect("nothing of the input keeps a run from starting");
     assert!(report.is_balanced(), "{report:?}");

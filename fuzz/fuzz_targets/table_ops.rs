@@ -7,14 +7,11 @@
 use arbitrary::Arbitrary;
 use flowloom_flow_key::TableHash;
 use flowloom_flow_key::hash::fold::split_mix;
-use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
+use flowloom_flow_table::baseline::{Chained, DirectTable};
 use flowloom_flow_table::dhash::ReferenceDHash;
 use flowloom_flow_table::laws::{Operation, check};
-use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::sighash::ReferenceSigHash;
-use flowloom_flow_table::{
-    DHash, DHashConfig, Growing, LineHash, LineHashConfig, SigHash, SigHashConfig, TimeoutClass, Timeouts,
-};
+use flowloom_flow_table::{DHash, Growing, LineHash, SigHash, TableOptions, TimeoutClass, Timeouts};
 use libfuzzer_sys::fuzz_target;
 
 /// One step as bytes; there are few keys and classes, so that flows meet.
@@ -77,12 +74,12 @@ struct Input {
 fuzz_target!(|input: Input| {
     let timeouts = Timeouts::NEVER.with(TimeoutClass(0), 100).with(TimeoutClass(1), 60_000);
     let (buckets, pool) = (u32::from(input.buckets % 6) + 1, u32::from(input.pool % 80));
-    let config = DHashConfig {
+    let config = TableOptions {
         buckets: Some(buckets),
         pool: Some(pool),
-        list_cap: u32::from(input.list_cap % 80),
+        list_cap: Some(u32::from(input.list_cap % 80)),
         timeouts,
-        ..DHashConfig::for_flows(u32::from(input.flows).clamp(1, buckets * 16 + pool))
+        ..TableOptions::for_flows(u32::from(input.flows).clamp(1, buckets * 16 + pool))
     };
     // Every step compares the whole table, so long inputs only repeat work.
     let operations: Vec<Operation> = input.steps.iter().take(256).map(|&step| step.into()).collect();
@@ -96,55 +93,25 @@ fuzz_target!(|input: Input| {
     let mut table = ReferenceDHash::<u64, u64>::try_new(&config).expect("a small table");
     check(&mut table, &keys, timeouts, false, &operations);
 
-    let list_cap = config.list_cap;
-    let lines = LineHashConfig {
-        lines: Some(buckets),
-        pool: Some(pool),
-        list_cap,
-        timeouts,
-        ..LineHashConfig::for_flows(u32::from(input.flows).clamp(1, buckets * 30 + pool))
-    };
-    let mut table = LineHash::<u64, u64>::try_new(&lines).expect("a small table");
+    let sized = |flows: u32| TableOptions { flows: u32::from(input.flows).clamp(1, flows), ..config };
+    let mut table = LineHash::<u64, u64>::try_new(&sized(buckets * 30 + pool)).expect("a small table");
     check(&mut table, &keys, timeouts, false, &operations);
 
-    let words = SigHashConfig {
-        buckets: Some(buckets),
-        pool: Some(pool),
-        list_cap,
-        timeouts,
-        ..SigHashConfig::for_flows(u32::from(input.flows).clamp(1, buckets * 4 + pool))
-    };
+    let words = sized(buckets * 4 + pool);
     let mut table = SigHash::<u64, u64>::try_new(&words).expect("a small table");
     check(&mut table, &keys, timeouts, false, &operations);
     let mut table = ReferenceSigHash::<u64, u64>::try_new(&words).expect("a small table");
     check(&mut table, &keys, timeouts, false, &operations);
 
-    let flows = u32::from(input.flows).max(1);
-    let lists = ChainedConfig { buckets, list_cap, timeouts, ..ChainedConfig::for_flows(flows) };
-    let mut table = Chained::<u64, u64>::try_new(&lists).expect("a small table");
+    let mut table = Chained::<u64, u64>::try_new(&sized(u32::MAX)).expect("a small table");
     check(&mut table, &keys, timeouts, false, &operations);
-    let entries = DirectTableConfig {
-        buckets: Some(buckets),
-        list_cap,
-        timeouts,
-        ..DirectTableConfig::for_flows(flows)
-    };
-    let mut table = DirectTable::<u64, u64>::try_new(&entries).expect("a small table");
+    let mut table = DirectTable::<u64, u64>::try_new(&sized(u32::MAX)).expect("a small table");
     check(&mut table, &keys, timeouts, false, &operations);
 
-    let limits = GrowthLimits {
-        first_flows: u32::from(input.flows % 16) + 1,
-        flows_max: 64,
-        memory_max_bytes: 1 << 20,
-    };
-    let build = |flows| {
-        DHash::<u64, u64>::try_new(&DHashConfig {
-            buckets: None,
-            flows,
-            pool: Some(pool + flows),
-            ..config.clone()
-        })
-    };
-    let mut table = Growing::try_new(limits, build).expect("a small table");
+    let first_flows = u32::from(input.flows % 16) + 1;
+    let (pool, memory_limit_bytes) = (Some(pool + 64), 1 << 20);
+    let growing = TableOptions { flows: 64, buckets: None, pool, memory_limit_bytes, ..config };
+    let mut table =
+        Growing::try_new(first_flows, growing, DHash::<u64, u64>::try_new).expect("a small table");
     check(&mut table, &keys, timeouts, false, &operations);
 });

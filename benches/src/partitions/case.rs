@@ -12,8 +12,7 @@ use flowloom::engine::{
     RecordSink, RunReport, ShardedReport, SinkError, run_seeded, run_with,
 };
 use flowloom::flow_key::{FlowHasher, FlowKey};
-use flowloom::flow_table::segments::GrowthLimits;
-use flowloom::flow_table::{BuildError, DHash, DHashConfig, FlowTable, Growing};
+use flowloom::flow_table::{BuildError, DHash, FlowTable, Growing, TableOptions};
 use flowloom::packet::{DecodeOptions, DropCounts};
 use flowloom::scheduler::{DirectHash, WorkerCount};
 use flowloom::traffic::capture::{CaptureSet, FileSummary, Input, Notice, SetOptions};
@@ -148,15 +147,11 @@ impl<'a> Case<'a> {
     }
 
     fn table<V: Send + 'static>(&self) -> Result<impl FlowTable<FlowKey, V> + Send + use<V>, BuildError> {
-        let timeouts = self.timeouts.for_table();
-        let limits = GrowthLimits {
-            first_flows: 256,
-            flows_max: DHashConfig::FLOWS_MAX,
-            memory_max_bytes: u64::MAX,
+        let options = TableOptions {
+            timeouts: self.timeouts.for_table(),
+            ..TableOptions::for_flows(TableOptions::FLOWS_MAX)
         };
-        Growing::try_new(limits, move |flows| {
-            DHash::<FlowKey, V>::try_new(&DHashConfig { timeouts, ..DHashConfig::for_flows(flows) })
-        })
+        Growing::try_new(256, options, DHash::<FlowKey, V>::try_new)
     }
 
     /// Runs an application: in the schedule of a seed, or on threads. Also returns how the threads

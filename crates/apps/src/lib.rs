@@ -24,7 +24,7 @@
 //! Example: the TCP connections of generated traffic, on this thread.
 //!
 //! ```
-//! use flowloom_apps::engine::flow_table::{LineHash, LineHashConfig};
+//! use flowloom_apps::engine::flow_table::{LineHash, TableOptions};
 //! use flowloom_apps::engine::scheduler::{DirectHash, WorkerCount};
 //! use flowloom_apps::engine::{Control, EngineConfig, Layout, run};
 //! use flowloom_apps::{TcpState, TcpTracker};
@@ -35,7 +35,7 @@
 //! let mut source = Generated::new(Mix::new(mix)?);
 //! let config = EngineConfig::new(Layout::Inline);
 //! let mut policy = DirectHash::new(WorkerCount::new(1)?);
-//! let table = |_| LineHash::try_new(&LineHashConfig::for_flows(10_000));
+//! let table = |_| LineHash::try_new(&TableOptions::for_flows(10_000));
 //! let (app, control) = (|_| TcpTracker, Control::default());
 //! let report = run(&config, &mut source, &mut policy, table, app, &control)?;
 //! let mut connections = 0;

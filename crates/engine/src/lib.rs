@@ -36,7 +36,7 @@
 //! use flowloom_engine::{
 //!     App, Control, EngineConfig, FlowState, IdleTimeout, Layout, Verdict, run,
 //! };
-//! use flowloom_engine::flow_table::{LineHash, LineHashConfig};
+//! use flowloom_engine::flow_table::{LineHash, TableOptions};
 //! use flowloom_engine::packet::PacketView;
 //! use flowloom_engine::record::{Column, Kind, Value};
 //! use flowloom_engine::scheduler::{DirectHash, WorkerCount};
@@ -76,7 +76,7 @@
 //! // The policy must be made for as many workers as the run has.
 //! let mut policy = DirectHash::new(WorkerCount::new(config.layout.workers())?);
 //! let table_config =
-//!     LineHashConfig { timeouts: timeout.for_table(), ..LineHashConfig::for_flows(100_000) };
+//!     TableOptions { timeouts: timeout.for_table(), ..TableOptions::for_flows(100_000) };
 //! let table = |_| LineHash::try_new(&table_config);
 //! let app = |_| NoDatagrams;
 //! let control = Control::default();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use flowloom_apps::Accounting;
 use flowloom_apps::accounting::AccountingRecord;
-use flowloom_apps::engine::flow_table::{LineHash, LineHashConfig};
+use flowloom_apps::engine::flow_table::{LineHash, TableOptions};
 use flowloom_apps::engine::scheduler::{DirectHash, WorkerCount};
 use flowloom_apps::engine::{Control, EngineConfig, IdleTimeout, Layout, run};
 use flowloom_export::{Netflow9Writer, RecordWriter, UdpCollector, UdpOptions};
@@ -28,7 +28,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let config =
         EngineConfig { idle_timeout: Some(timeout), ..EngineConfig::new(Layout::Pipeline { workers: 2 }) };
     let mut placement = DirectHash::new(WorkerCount::new(2)?);
-    let table = LineHashConfig { timeouts: timeout.for_table(), ..LineHashConfig::for_flows(10_000) };
+    let table = TableOptions { timeouts: timeout.for_table(), ..TableOptions::for_flows(10_000) };
     let (table, app) = (|_| LineHash::try_new(&table), |_| Accounting::new(Some(60_000_000_000)));
     let report = run(&config, &mut source, &mut placement, table, app, &Control::default())?;
     let mut packets = 0;

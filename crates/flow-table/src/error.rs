@@ -5,6 +5,7 @@ use core::fmt;
 use flowloom_cpu::features::Isa;
 use flowloom_cpu::pages::AllocError;
 
+use crate::options::TableOptions;
 use crate::state::wheel::SLOTS_MAX;
 
 /// The reason why a table cannot be built with these parameters on this machine.
@@ -51,7 +52,7 @@ pub enum BuildError {
     },
     /// The allocator refused the memory.
     ///
-    /// Building a table reserves memory; flows, or the table's `prefault`, touch its pages. An
+    /// Building a table reserves memory; flows, or the option `prefault`, touch its pages. An
     /// allocator may therefore grant more than is free, as Linux does up to the machine's whole
     /// memory, and the kernel may kill a process that touches all of it. To get
     /// [`TooLarge`](Self::TooLarge) instead, set a limit in the table's configuration, such as
@@ -77,22 +78,20 @@ pub enum BuildError {
     },
 }
 
-/// Maximum number of flows in one table.
-pub(crate) const FLOWS_MAX: u32 = 1 << 30;
-
 /// Returns the number of states, if the numbers of a configuration are consistent and within the
 /// limit.
 pub(crate) fn check_size(
-    flows: u32,
+    options: &TableOptions,
     places: u64,
     needed_bytes: u64,
-    limit_bytes: u64,
 ) -> Result<u32, BuildError> {
+    let (flows, flows_max) = (options.flows, TableOptions::FLOWS_MAX);
+    let limit_bytes = options.memory_limit_bytes;
     if flows == 0 {
         return Err(BuildError::NoCapacity);
     }
-    if flows > FLOWS_MAX {
-        return Err(BuildError::TooManyFlows { flows: flows.into(), flows_max: FLOWS_MAX.into() });
+    if flows > flows_max {
+        return Err(BuildError::TooManyFlows { flows: flows.into(), flows_max: flows_max.into() });
     }
     let count = match u32::try_from(places) {
         Ok(count) if count <= SLOTS_MAX => count,

@@ -36,7 +36,7 @@ pub(crate) const NEAR: u32 = 32;
 /// use flowloom_flow_table::TableHash;
 /// use flowloom_flow_table::evict::Evict;
 /// use flowloom_flow_table::{Flow, FlowId, FlowTable};
-/// use flowloom_flow_table::{LineHash, LineHashConfig, Tick, TimeoutClass};
+/// use flowloom_flow_table::{LineHash, TableOptions, Tick, TimeoutClass};
 ///
 /// struct LongestIdle {
 ///     free_ports: Vec<u16>,
@@ -53,7 +53,7 @@ pub(crate) const NEAR: u32 = 32;
 /// }
 ///
 /// let mut policy = LongestIdle { free_ports: vec![] };
-/// let mut table = LineHash::<u64, u16>::try_new(&LineHashConfig::for_flows(2))?;
+/// let mut table = LineHash::<u64, u16>::try_new(&TableOptions::for_flows(2))?;
 /// for (key, port) in [(1, 5001), (2, 5002), (3, 5003)] {
 ///     let hash = TableHash::from_weak(key);
 ///     table.entry_or_evict(key, hash, TimeoutClass(0), Tick(key), || port, &mut policy)?;
@@ -98,9 +98,9 @@ impl<K, V> Evict<K, V> for Refuse {
 /// ```
 /// use flowloom_flow_table::TableHash;
 /// use flowloom_flow_table::evict::UnestablishedFirst;
-/// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
+/// use flowloom_flow_table::{FlowTable, LineHash, TableOptions, Tick, TimeoutClass};
 ///
-/// let mut table = LineHash::<u64, bool>::try_new(&LineHashConfig::for_flows(2))?;
+/// let mut table = LineHash::<u64, bool>::try_new(&TableOptions::for_flows(2))?;
 /// table.insert(1, TableHash::from_weak(1), true, TimeoutClass(0), Tick(0))?;
 /// table.insert(2, TableHash::from_weak(2), false, TimeoutClass(0), Tick(0))?;
 /// let mut policy = UnestablishedFirst::new(|established: &bool| *established);

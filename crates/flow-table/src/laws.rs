@@ -482,7 +482,7 @@ mod tests {
     use std::string::String;
 
     use super::*;
-    use crate::{DHash, DHashConfig};
+    use crate::{DHash, TableOptions};
 
     fn timeouts() -> Timeouts {
         Timeouts::NEVER.with(TimeoutClass(0), 100)
@@ -495,7 +495,7 @@ mod tests {
         key_of: &dyn Fn(u16) -> (u64, TableHash),
         operations: &[Operation],
     ) -> String {
-        let config = DHashConfig { buckets: Some(1), pool: Some(0), ..DHashConfig::for_flows(16) };
+        let config = TableOptions { buckets: Some(1), pool: Some(0), ..TableOptions::for_flows(16) };
         let mut table = DHash::<u64, u64>::try_new(&config).unwrap();
         let law = AssertUnwindSafe(|| check(&mut table, key_of, timeouts, roomy, operations));
         let Err(message) = catch_unwind(law) else { return String::new() };
@@ -558,7 +558,7 @@ mod tests {
 
     #[test]
     fn longest_unseen_odd_flow_is_evicted() {
-        let config = DHashConfig { buckets: Some(1), pool: Some(0), ..DHashConfig::for_flows(16) };
+        let config = TableOptions { buckets: Some(1), pool: Some(0), ..TableOptions::for_flows(16) };
         let mut table = DHash::<u64, u64>::try_new(&config).unwrap();
         for key in 0..16 {
             table.insert(key, TableHash::from_mixed(0), key, TimeoutClass(0), Tick(1000 - key)).unwrap();

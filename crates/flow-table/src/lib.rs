@@ -33,7 +33,7 @@
 //! ```
 //! use flowloom_flow_table::evict::UnestablishedFirst;
 //! use flowloom_flow_table::{
-//!     FlowHasher, FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass, Timeouts,
+//!     FlowHasher, FlowTable, LineHash, TableOptions, Tick, TimeoutClass, Timeouts,
 //! };
 //!
 //! #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,9 +58,9 @@
 //! const OPEN: TimeoutClass = TimeoutClass(1);
 //!
 //! let hasher = FlowHasher::random();
-//! let mut table = LineHash::<Inside, Connection>::try_new(&LineHashConfig {
+//! let mut table = LineHash::<Inside, Connection>::try_new(&TableOptions {
 //!     timeouts: Timeouts::NEVER.with(HALF_OPEN, 5).with(OPEN, 300),
-//!     ..LineHashConfig::for_flows(1000)
+//!     ..TableOptions::for_flows(1000)
 //! })?;
 //! let mut policy = UnestablishedFirst::new(|connection: &Connection| connection.established);
 //!
@@ -116,6 +116,7 @@ pub mod indexed;
 pub mod laws;
 pub mod linehash;
 pub mod map;
+mod options;
 #[cfg(feature = "std")]
 pub mod oracle;
 pub mod probe;
@@ -137,14 +138,15 @@ pub use flowloom_flow_key::{
 #[cfg(feature = "concurrent")]
 pub use concurrent::ConcurrentFlowTable;
 #[cfg(feature = "papers")]
-pub use dhash::{DHash, DHashConfig};
+pub use dhash::DHash;
 pub use error::BuildError;
 pub use indexed::Indexed;
-pub use linehash::{FlowIndex, LineHash, LineHashConfig};
+pub use linehash::{FlowIndex, LineHash};
 pub use map::{FlowMap, FlowMapBuilder};
+pub use options::TableOptions;
 pub use segments::Growing;
 #[cfg(feature = "papers")]
-pub use sighash::{SigHash, SigHashConfig};
+pub use sighash::SigHash;
 pub use state::Timeouts;
 pub use table::{
     Cursor, Entry, Expired, Flow, FlowId, FlowTable, Full, FullReason, MemoryReport, Refused, TableKey,

@@ -73,10 +73,10 @@ const REMOVED_AT_ONCE: usize = 256;
 ///
 /// ```
 /// use flowloom_flow_key::{FlowHasher, FlowKey};
-/// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
+/// use flowloom_flow_table::{FlowTable, LineHash, TableOptions, Tick, TimeoutClass};
 ///
 /// let hasher = FlowHasher::with_seed(1);
-/// let mut table = LineHash::<FlowKey, u32>::try_new(&LineHashConfig::for_flows(1000))?;
+/// let mut table = LineHash::<FlowKey, u32>::try_new(&TableOptions::for_flows(1000))?;
 /// let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 40_000, 443, 6);
 /// let hash = hasher.hash(&key).table;
 ///
@@ -138,8 +138,8 @@ pub trait FlowTable<K: TableKey, V> {
     ///
     /// ```
     /// use flowloom_flow_table::TableHash;
-    /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
-    /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(64))?;
+    /// use flowloom_flow_table::{FlowTable, LineHash, TableOptions, Tick, TimeoutClass};
+    /// let mut table = LineHash::<u64, u32>::try_new(&TableOptions::for_flows(64))?;
     /// let hash = TableHash::from_weak(7);
     /// table.insert(7, hash, 700, TimeoutClass(0), Tick(0)).expect("there is space");
     /// let (mut before, mut sum): (Option<[u64; 2]>, u32) = (None, 0);
@@ -224,8 +224,8 @@ pub trait FlowTable<K: TableKey, V> {
     ///
     /// ```
     /// use flowloom_flow_table::TableHash;
-    /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
-    /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(2))?;
+    /// use flowloom_flow_table::{FlowTable, LineHash, TableOptions, Tick, TimeoutClass};
+    /// let mut table = LineHash::<u64, u32>::try_new(&TableOptions::for_flows(2))?;
     /// let hash = TableHash::from_weak(7);
     /// table.insert(7, hash, 700, TimeoutClass(0), Tick(0)).expect("there is space");
     /// let (mut ids, mut shown) = ([None; 2], [0; 2]);
@@ -262,10 +262,10 @@ pub trait FlowTable<K: TableKey, V> {
     ///
     /// ```
     /// use flowloom_flow_key::FlowHasher;
-    /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
+    /// use flowloom_flow_table::{FlowTable, LineHash, TableOptions, Tick, TimeoutClass};
     /// let hasher = FlowHasher::with_seed(1);
     /// let hash = |key: &[u64; 2]| hasher.hash_words(key).table;
-    /// let mut table = LineHash::<[u64; 2], u32>::try_new(&LineHashConfig::for_flows(9))?;
+    /// let mut table = LineHash::<[u64; 2], u32>::try_new(&TableOptions::for_flows(9))?;
     /// table.insert([7, 7], hash(&[7, 7]), 700, TimeoutClass(0), Tick(0)).expect("there is space");
     ///
     /// let keys = [[6, 6], [7, 7]];
@@ -381,8 +381,8 @@ pub trait FlowTable<K: TableKey, V> {
     ///
     /// ```
     /// use flowloom_flow_table::TableHash;
-    /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
-    /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(2))?;
+    /// use flowloom_flow_table::{FlowTable, LineHash, TableOptions, Tick, TimeoutClass};
+    /// let mut table = LineHash::<u64, u32>::try_new(&TableOptions::for_flows(2))?;
     /// let keys = [7, 8, 9];
     /// let hashes = keys.map(TableHash::from_weak);
     /// let mut ids = [None; 3];
@@ -532,8 +532,8 @@ pub trait FlowTable<K: TableKey, V> {
     ///
     /// ```
     /// use flowloom_flow_table::TableHash;
-    /// use flowloom_flow_table::{Cursor, FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
-    /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(10))?;
+    /// use flowloom_flow_table::{Cursor, FlowTable, LineHash, TableOptions, Tick, TimeoutClass};
+    /// let mut table = LineHash::<u64, u32>::try_new(&TableOptions::for_flows(10))?;
     /// for key in 0..10 {
     ///     let hash = TableHash::from_weak(key);
     ///     table.insert(key, hash, key as u32, TimeoutClass(0), Tick(0)).expect("not full");
@@ -556,8 +556,8 @@ pub trait FlowTable<K: TableKey, V> {
     ///
     /// ```
     /// use flowloom_flow_table::TableHash;
-    /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
-    /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(10))?;
+    /// use flowloom_flow_table::{FlowTable, LineHash, TableOptions, Tick, TimeoutClass};
+    /// let mut table = LineHash::<u64, u32>::try_new(&TableOptions::for_flows(10))?;
     /// for key in 0..10 {
     ///     let hash = TableHash::from_weak(key);
     ///     table.insert(key, hash, 2, TimeoutClass(0), Tick(0)).expect("not full");

@@ -9,7 +9,7 @@ use core::fmt;
 /// # Examples
 ///
 /// ```
-/// use flowloom_flow_table::{FlowIndex, LineHashConfig};
+/// use flowloom_flow_table::{FlowIndex, TableOptions};
 ///
 /// #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 /// struct Endpoint {
@@ -17,7 +17,7 @@ use core::fmt;
 ///     port: u16,
 /// }
 ///
-/// let index = FlowIndex::<Endpoint>::try_new(&LineHashConfig::for_flows(100))?;
+/// let index = FlowIndex::<Endpoint>::try_new(&TableOptions::for_flows(100))?;
 /// # Ok::<(), flowloom_flow_table::BuildError>(())
 /// ```
 pub trait TableKey: Copy + Eq + fmt::Debug + 'static {}

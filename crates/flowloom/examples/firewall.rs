@@ -12,7 +12,7 @@ use std::time::Duration;
 use flowloom::apps::firewall::{Defaults, Firewall, FirewallOptions, FirewallRules, LiveRules};
 use flowloom::classifier::{ClassifierBuilder, RuleSet};
 use flowloom::engine::{Control, EngineConfig, Layout, run};
-use flowloom::flow_table::{LineHash, LineHashConfig};
+use flowloom::flow_table::{LineHash, TableOptions};
 use flowloom::rules::load::{LoadLimits, toml};
 use flowloom::scheduler::{DirectHash, WorkerCount};
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
@@ -48,7 +48,7 @@ fn main() -> Result<(), Failure> {
 
     let config = EngineConfig::new(Layout::Pipeline { workers: 2 });
     let mut placement = DirectHash::new(WorkerCount::new(2)?);
-    let table = |_| LineHash::try_new(&LineHashConfig::for_flows(100_000));
+    let table = |_| LineHash::try_new(&TableOptions::for_flows(100_000));
     let app = |_| Firewall::new(Arc::clone(&live), FirewallOptions::default());
     let report = run(&config, &mut source, &mut placement, table, app, &Control::default())?;
 

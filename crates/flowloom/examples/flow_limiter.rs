@@ -3,7 +3,7 @@
 #![expect(clippy::print_stdout, reason = "an example says what it found")]
 
 use flowloom::engine::{App, Control, EngineConfig, FlowState, Layout, Verdict, run};
-use flowloom::flow_table::{LineHash, LineHashConfig};
+use flowloom::flow_table::{LineHash, TableOptions};
 use flowloom::packet::PacketView;
 use flowloom::record::{Column, Kind, Value};
 use flowloom::scheduler::{DirectHash, WorkerCount};
@@ -63,7 +63,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut source = Generated::new(Mix::new(mix)?);
     let config = EngineConfig::new(Layout::Pipeline { workers: 2 });
     let mut placement = DirectHash::new(WorkerCount::new(2)?);
-    let table = |_| LineHash::try_new(&LineHashConfig::for_flows(10_000));
+    let table = |_| LineHash::try_new(&TableOptions::for_flows(10_000));
     let report = run(&config, &mut source, &mut placement, table, |_| Limiter, &Control::default())?;
     let (mut passed, mut dropped) = (0, 0);
     for flow in &report.flows {

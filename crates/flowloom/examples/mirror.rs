@@ -11,7 +11,7 @@ mod mirror {
         Actions, App, Control, EngineConfig, FlowState, IdleTimeout, Layout, Verdict, WireOptions,
         run_wires,
     };
-    use flowloom::flow_table::{LineHash, LineHashConfig};
+    use flowloom::flow_table::{LineHash, TableOptions};
     use flowloom::io::{PacketOptions, PacketPort, PortWire};
     use flowloom::packet::PacketView;
     use flowloom::packet::wire::Decision;
@@ -60,7 +60,7 @@ mod mirror {
         let idle_timeout = Some(IdleTimeout::from_ns(60_000_000_000));
         let config = EngineConfig { idle_timeout, records_max: 0, ..EngineConfig::new(Layout::Inline) };
         let timeouts = config.timeouts().for_table();
-        let table = LineHashConfig { timeouts, ..LineHashConfig::for_flows(100_000) };
+        let table = TableOptions { timeouts, ..TableOptions::for_flows(100_000) };
         let table = |_| LineHash::try_new(&table);
         let app = |_| Mirror { port, is_copied: false };
         let options = WireOptions::default();

@@ -21,7 +21,7 @@ pub(crate) mod linux {
     };
     use flowloom::flow_key::FlowKey;
     use flowloom::flow_key::protocol::{TCP, UDP};
-    use flowloom::flow_table::{LineHash, LineHashConfig};
+    use flowloom::flow_table::{LineHash, TableOptions};
     use flowloom::io::{PacketOptions, PacketPort, PortWire};
     use flowloom::packet::icmp::ICMP;
     use flowloom::packet::rewrite::Rewrite;
@@ -171,7 +171,7 @@ pub(crate) mod linux {
         NoFlowPolicy::all(NoFlow::Drop).with(DropReason::NotIp, NoFlow::Ask);
 
     /// Returns what a run of the translator needs: flows end after this many seconds of silence.
-    pub(crate) fn settings(timeout_s: u64) -> (EngineConfig, LineHashConfig) {
+    pub(crate) fn settings(timeout_s: u64) -> (EngineConfig, TableOptions) {
         let timeout = IdleTimeout::from_ns(timeout_s * 1_000_000_000);
         // No sink or caller reads records, so none is kept.
         let mut config = EngineConfig {
@@ -181,7 +181,7 @@ pub(crate) mod linux {
         };
         config.decode = config.decode.with_errors_by_flow(true);
         let timeouts = config.timeouts().for_table();
-        (config, LineHashConfig { timeouts, ..LineHashConfig::for_flows(40_000) })
+        (config, TableOptions { timeouts, ..TableOptions::for_flows(40_000) })
     }
 
     pub(super) fn main() -> Result<(), Box<dyn std::error::Error>> {

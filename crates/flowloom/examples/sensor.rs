@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use flowloom::apps::{L7Options, L7Plan};
 use flowloom::dpi::builtin;
 use flowloom::engine::{Control, EngineConfig, Layout, run};
-use flowloom::flow_table::{LineHash, LineHashConfig};
+use flowloom::flow_table::{LineHash, TableOptions};
 use flowloom::scheduler::{DirectHash, WorkerCount};
 use flowloom::traffic::synth::{Generate, Generated, Meta};
 
@@ -80,7 +80,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let plan = L7Plan::new(&builtin(), L7Options::default())?;
     let config = EngineConfig::new(Layout::Pipeline { workers: 2 });
     let mut placement = DirectHash::new(WorkerCount::new(2)?);
-    let table = |_| LineHash::try_new(&LineHashConfig::for_flows(10_000));
+    let table = |_| LineHash::try_new(&TableOptions::for_flows(10_000));
     let report = run(&config, &mut source, &mut placement, table, |_| plan.app(), &Control::default())?;
     let mut names: BTreeMap<&str, u32> = BTreeMap::new();
     for flow in &report.flows {

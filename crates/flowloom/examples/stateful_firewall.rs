@@ -12,7 +12,7 @@ pub(crate) mod gate {
     use flowloom::apps::firewall::{Connection, Defaults, Enforcement, FirewallRules, LiveRules, describe};
     use flowloom::classifier::ClassifierBuilder;
     use flowloom::engine::{App, EngineConfig, FlowState, IdleTimeout, Layout, Verdict};
-    use flowloom::flow_table::LineHashConfig;
+    use flowloom::flow_table::TableOptions;
     use flowloom::packet::PacketView;
     use flowloom::rules::firewall::ConnectionState;
     use flowloom::rules::load::{self, LoadOptions, RuleFormat};
@@ -75,12 +75,12 @@ pub(crate) mod gate {
 
     /// Returns what a run needs: connections end after five minutes of silence, and ICMP errors
     /// belong to the connection that they concern.
-    pub(crate) fn settings() -> (EngineConfig, LineHashConfig) {
+    pub(crate) fn settings() -> (EngineConfig, TableOptions) {
         let idle_timeout = Some(IdleTimeout::from_ns(300_000_000_000));
         let mut config = EngineConfig { idle_timeout, records_max: 0, ..EngineConfig::new(Layout::Inline) };
         config.decode = config.decode.with_errors_by_flow(true);
         let timeouts = config.timeouts().for_table();
-        (config, LineHashConfig { timeouts, ..LineHashConfig::for_flows(100_000) })
+        (config, TableOptions { timeouts, ..TableOptions::for_flows(100_000) })
     }
 }
 

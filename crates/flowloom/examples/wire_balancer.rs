@@ -19,7 +19,7 @@ pub(crate) mod balancer {
         WireOptions, run_wires,
     };
     use flowloom::flow_key::FlowHasher;
-    use flowloom::flow_table::{LineHash, LineHashConfig};
+    use flowloom::flow_table::{LineHash, TableOptions};
     use flowloom::io::{PacketOptions, PacketPort, PortWire};
     use flowloom::packet::rewrite::Rewrite;
     use flowloom::packet::wire::{Decision, Frame};
@@ -121,7 +121,7 @@ pub(crate) mod balancer {
         let idle_timeout = Some(IdleTimeout::from_ns(300_000_000_000));
         let config = EngineConfig { idle_timeout, records_max: 0, ..EngineConfig::new(Layout::Inline) };
         let timeouts = config.timeouts().for_table();
-        let table = LineHashConfig { timeouts, ..LineHashConfig::for_flows(100_000) };
+        let table = TableOptions { timeouts, ..TableOptions::for_flows(100_000) };
         let options = WireOptions { no_flow: NoFlowPolicy::all(NoFlow::Ask), ..WireOptions::default() };
         let (service, hasher) = (service.parse()?, FlowHasher::random());
         let app = |_| Balancer::new(service, &servers, &members, &hasher);

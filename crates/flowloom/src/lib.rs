@@ -29,7 +29,7 @@
 //! ```
 //! use flowloom::apps::TcpTracker;
 //! use flowloom::engine::{Control, EngineConfig, Layout, run};
-//! use flowloom::flow_table::{LineHash, LineHashConfig};
+//! use flowloom::flow_table::{LineHash, TableOptions};
 //! use flowloom::scheduler::{DirectHash, WorkerCount};
 //! use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 //!
@@ -48,7 +48,7 @@
 //! // On this thread; Layout::Pipeline { workers } has threads of its own.
 //! let config = EngineConfig::new(Layout::Inline);
 //! let mut policy = DirectHash::new(WorkerCount::new(config.layout.workers())?);
-//! let table = |_| LineHash::try_new(&LineHashConfig::for_flows(100_000));
+//! let table = |_| LineHash::try_new(&TableOptions::for_flows(100_000));
 //! let control = Control::default();
 //! let report = run(&config, &mut source, &mut policy, table, |_| TcpTracker, &control)?;
 //!
@@ -73,7 +73,7 @@
 //! * Results, reports, counters, errors and descriptions are `#[non_exhaustive]`: they get fields
 //!   and variants in any version.
 //! * Configurations and rules may get fields in any version, with neutral defaults. End a literal
-//!   with `..` and the base that the type offers: `..LineHashConfig::for_flows(n)`,
+//!   with `..` and the base that the type offers: `..TableOptions::for_flows(n)`,
 //!   `..EngineConfig::new(mode)`, `..Rule::ANY`, `..SetOptions::default()`.
 //! * `engine::Verdict`, `classifier::Action`, `scheduler::Decision`, `packet::Fill`, and `Kind`,
 //!   `Value` and `Group` of [`record`] can be matched exhaustively: another variant would be a

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use flowloom::engine::{App, Control, EngineConfig, FlowState, Layout, RunReport, Verdict, run};
 use flowloom::flow_key::FlowKey;
-use flowloom::flow_table::{LineHash, LineHashConfig};
+use flowloom::flow_table::{LineHash, TableOptions};
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, PacketView, decode};
 use flowloom::record::{Column, Kind, Value};
 use flowloom::scheduler::{DirectHash, WorkerCount};
@@ -65,7 +65,7 @@ fn open(path: &Path) -> CaptureSet {
 
 fn report(path: &Path, mode: Layout) -> RunReport<Talk> {
     let mut placement = DirectHash::new(WorkerCount::new(mode.workers()).unwrap());
-    let table = |_| LineHash::try_new(&LineHashConfig::for_flows(10_000));
+    let table = |_| LineHash::try_new(&TableOptions::for_flows(10_000));
     let mut config = EngineConfig::new(mode);
     config.cores = flowloom::engine::Cores::Unpinned;
     let control = Control::default();

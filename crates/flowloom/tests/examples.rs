@@ -198,7 +198,7 @@ fn a_balancer_on_a_wire_changes_only_packets_of_their_side() -> Outcome {
 
     use flowloom::engine::{Control, EngineConfig, Layout, WireOptions, run_wires};
     use flowloom::flow_key::FlowHasher;
-    use flowloom::flow_table::{LineHash, LineHashConfig};
+    use flowloom::flow_table::{LineHash, TableOptions};
     use flowloom::packet::{DecodeOptions, FiveTuple, LinkType, MemoryWire, decode};
     use flowloom::scheduler::{MemberId, Members};
     use wire_balancer::balancer::Balancer;
@@ -215,7 +215,7 @@ fn a_balancer_on_a_wire_changes_only_packets_of_their_side() -> Outcome {
     let members = Arc::new(Mutex::new(members));
     let control = Control::default();
     let mut wire = MemoryWire::new(2, received, || control.stop());
-    let table = |_| LineHash::try_new(&LineHashConfig::for_flows(100));
+    let table = |_| LineHash::try_new(&TableOptions::for_flows(100));
     let app = |_| {
         Balancer::new(
             "192.0.2.7:80".parse().expect("an address"),

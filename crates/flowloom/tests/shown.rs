@@ -11,8 +11,8 @@ use flowloom::classifier::synth::{self, Profile};
 use flowloom::dpi::{Scanner, builtin};
 use flowloom::engine::{Control, EngineConfig, Layout, run};
 use flowloom::flow_key::FlowHasher;
-use flowloom::flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
-use flowloom::flow_table::{DHash, DHashConfig, FlowKey, LineHash, LineHashConfig, SigHash, SigHashConfig};
+use flowloom::flow_table::baseline::{Chained, DirectTable};
+use flowloom::flow_table::{DHash, FlowKey, LineHash, SigHash, TableOptions};
 use flowloom::packet::{DecodeOptions, PacketBatch, PacketSource};
 use flowloom::scheduler::{
     Cached, DirectHash, Fixed, FlowBurst, FlowPin, FlowPull, HrwTree, Topology, WorkerCount,
@@ -41,11 +41,11 @@ fn capture() -> CaptureSet {
 
 #[test]
 fn debug_output_of_tables_has_only_figures() {
-    look("linehash", &LineHash::<FlowKey, u64>::try_new(&LineHashConfig::for_flows(FLOWS)).unwrap());
-    look("dhash", &DHash::<FlowKey, u64>::try_new(&DHashConfig::for_flows(FLOWS)).unwrap());
-    look("sighash", &SigHash::<FlowKey, u64>::try_new(&SigHashConfig::for_flows(FLOWS)).unwrap());
-    look("chained", &Chained::<FlowKey, u64>::try_new(&ChainedConfig::for_flows(FLOWS)).unwrap());
-    look("direct", &DirectTable::<FlowKey, u64>::try_new(&DirectTableConfig::for_flows(FLOWS)).unwrap());
+    look("linehash", &LineHash::<FlowKey, u64>::try_new(&TableOptions::for_flows(FLOWS)).unwrap());
+    look("dhash", &DHash::<FlowKey, u64>::try_new(&TableOptions::for_flows(FLOWS)).unwrap());
+    look("sighash", &SigHash::<FlowKey, u64>::try_new(&TableOptions::for_flows(FLOWS)).unwrap());
+    look("chained", &Chained::<FlowKey, u64>::try_new(&TableOptions::for_flows(FLOWS)).unwrap());
+    look("direct", &DirectTable::<FlowKey, u64>::try_new(&TableOptions::for_flows(FLOWS)).unwrap());
     look("hasher", &FlowHasher::random());
 }
 
@@ -101,7 +101,7 @@ fn debug_output_of_runs_has_neither_flows_nor_secrets() {
     look("config", &config);
     assert!(format!("{config:?}").contains("FlowHasher(secret)"));
     let control = Control::default();
-    let table = |_| LineHash::try_new(&LineHashConfig::for_flows(FLOWS));
+    let table = |_| LineHash::try_new(&TableOptions::for_flows(FLOWS));
     let report = run(&config, &mut capture(), &mut policy, table, |_| TcpTracker, &control).unwrap();
     look("control", &control);
     look("flows", &report.flows);

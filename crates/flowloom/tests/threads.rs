@@ -77,7 +77,7 @@ fn sources_policies_sinks_and_applications_are_send() {
     moves::<Accounting>();
     moves::<L7Filter>();
     moves::<Box<dyn Simulator + Send>>();
-    moves::<Growing<FlowKey, u64, Table, fn(u32) -> Result<Table, BuildError>>>();
+    moves::<Growing<FlowKey, u64, Table>>();
 }
 
 #[test]

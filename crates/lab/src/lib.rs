@@ -20,6 +20,6 @@ pub mod render;
 pub mod verbs;
 
 use flowloom_command::{
-    compressed_file, decompressed, exit, growing_table, host, output, output_folder, progress, rule_file,
-    signals, topology,
+    compressed_file, decompressed, exit, host, output, output_folder, progress, rule_file, signals,
+    topology,
 };

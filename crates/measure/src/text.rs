@@ -131,9 +131,9 @@ fn table_of_results(rows: &[ResultRow]) -> Table {
 /// # Examples
 ///
 /// ```
-/// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig};
+/// use flowloom_flow_table::{FlowTable, LineHash, TableOptions};
 /// use flowloom_measure::{rows::MemoryRow, text};
-/// let table = LineHash::<u64, u64>::try_new(&LineHashConfig::for_flows(1000))?;
+/// let table = LineHash::<u64, u64>::try_new(&TableOptions::for_flows(1000))?;
 /// let row = MemoryRow::new("linehash", 1000, &table.memory());
 /// let text = text::memory(&[row]);
 /// assert!(text.starts_with("variant   size "), "{text}");

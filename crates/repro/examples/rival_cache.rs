@@ -9,7 +9,7 @@
 
 use flowloom::apps::{CacheProbe, Null, ProbeCounts};
 use flowloom::engine::{Control, EngineConfig, Layout, run};
-use flowloom::flow_table::{LineHash, LineHashConfig};
+use flowloom::flow_table::{LineHash, TableOptions};
 use flowloom::scheduler::{DirectHash, WorkerCount};
 use flowloom::tcb_cache::{CacheSpec, Candidate, ReplacementPolicy, Simulator};
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
@@ -49,7 +49,7 @@ fn miss_ratio(capture: &str, cache: Box<dyn Simulator>) -> Result<f64, Box<dyn s
     let mut source = CaptureSet::open(&[Input::from_argument(capture.as_ref())], SetOptions::default())?;
     let (counts, mut cache) = (ProbeCounts::default(), Some(cache));
     let probe = |_| CacheProbe::new(Null, cache.take().expect("one worker"), counts.clone());
-    let table = |_| LineHash::try_new(&LineHashConfig::for_flows(100_000));
+    let table = |_| LineHash::try_new(&TableOptions::for_flows(100_000));
     let mut placement = DirectHash::new(WorkerCount::new(1)?);
     let config = EngineConfig::new(Layout::Inline);
     let report = run(&config, &mut source, &mut placement, table, probe, &Control::default())?;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use flowloom::apps::TcpTracker;
 use flowloom::engine::{Control, EngineConfig, IdleTimeout, Layout, WireOptions, run_wires};
-use flowloom::flow_table::{LineHash, LineHashConfig};
+use flowloom::flow_table::{LineHash, TableOptions};
 use flowloom::io::PortWire;
 use flowloom_dpdk::DpdkPort;
 
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let timeout = IdleTimeout::from_ns(60_000_000_000);
     let config = EngineConfig { idle_timeout: Some(timeout), ..EngineConfig::new(Layout::Inline) };
-    let table = LineHashConfig { timeouts: timeout.for_table(), ..LineHashConfig::for_flows(100_000) };
+    let table = TableOptions { timeouts: timeout.for_table(), ..TableOptions::for_flows(100_000) };
     let table = |_| LineHash::try_new(&table);
     let control = Arc::new(Control::default());
     let stop = Arc::clone(&control);

@@ -14,7 +14,7 @@ use flowloom_engine::{
     App, Control, Cores, EndedBy, Endpoints, EngineConfig, IdleTimeout, Layout, run_seeded, run_with,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
-use flowloom_flow_table::{DHash, DHashConfig, Timeouts};
+use flowloom_flow_table::{DHash, TableOptions, Timeouts};
 use flowloom_rules::load::{self, LoadOptions, RuleFormat};
 use flowloom_scheduler::{DirectHash, WorkerCount};
 use flowloom_traffic::synth::{MixConfig, Sample};
@@ -117,7 +117,7 @@ impl Comparison<'_> {
         };
         let timeouts = idle_timeout.map_or(Timeouts::NEVER, IdleTimeout::for_table);
         let table = |_| {
-            DHash::<FlowKey, A::Flow>::try_new(&DHashConfig { timeouts, ..DHashConfig::for_flows(4000) })
+            DHash::<FlowKey, A::Flow>::try_new(&TableOptions { timeouts, ..TableOptions::for_flows(4000) })
         };
         let (mut source, control) = (self.memory.clone(), Control::default());
         let mut policy = DirectHash::new(WorkerCount::new(layout.workers()).unwrap());

@@ -16,8 +16,8 @@ use flowloom_engine::{
     run_seeded, run_with,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
-use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
-use flowloom_flow_table::{DHash, DHashConfig, LineHash, LineHashConfig, SigHash, SigHashConfig, Timeouts};
+use flowloom_flow_table::baseline::{Chained, DirectTable};
+use flowloom_flow_table::{DHash, LineHash, SigHash, TableOptions, Timeouts};
 use flowloom_scheduler::registry::Scheme;
 use flowloom_scheduler::{DirectHash, Topology, WorkerCount};
 use flowloom_traffic::synth::MixConfig;
@@ -137,11 +137,11 @@ impl Combination {
             }};
         }
         match self.table {
-            Table::Line => with!(LineHash, LineHashConfig),
-            Table::D => with!(DHash, DHashConfig),
-            Table::Sig => with!(SigHash, SigHashConfig),
-            Table::Chained => with!(Chained, ChainedConfig),
-            Table::Direct => with!(DirectTable, DirectTableConfig),
+            Table::Line => with!(LineHash, TableOptions),
+            Table::D => with!(DHash, TableOptions),
+            Table::Sig => with!(SigHash, TableOptions),
+            Table::Chained => with!(Chained, TableOptions),
+            Table::Direct => with!(DirectTable, TableOptions),
         }
     }
 
@@ -206,7 +206,7 @@ fn alone<A: App<Flow: RecordState>>(memory: &Memory, app: impl Fn() -> A) -> (Ve
     let config = EngineConfig { hasher: FlowHasher::with_seed(5), ..EngineConfig::new(Layout::Inline) };
     let (mut source, control) = (memory.clone(), Control::default());
     let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
-    let table = |_| LineHash::<FlowKey, A::Flow>::try_new(&LineHashConfig::for_flows(FLOWS));
+    let table = |_| LineHash::<FlowKey, A::Flow>::try_new(&TableOptions::for_flows(FLOWS));
     let report = run(&config, &mut source, &mut policy, table, |_| app(), &control).unwrap();
     let rows = report.flows.iter().map(|record| {
         let mut values = Vec::new();

@@ -7,7 +7,7 @@ use flowloom_engine::{
     MergedParts, PartRecord, RunReport, SavedPart, merge_parts, run_with,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
-use flowloom_flow_table::{DHash, DHashConfig, Timeouts};
+use flowloom_flow_table::{DHash, TableOptions, Timeouts};
 use flowloom_scheduler::{DirectHash, WorkerCount};
 use flowloom_traffic::synth::MixConfig;
 use proptest::collection::vec;
@@ -33,7 +33,7 @@ fn part<A: App<Flow: SaveState>>(
     };
     let timeouts = idle_timeout.map_or(Timeouts::NEVER, IdleTimeout::for_table);
     let table =
-        |_| DHash::<FlowKey, A::Flow>::try_new(&DHashConfig { timeouts, ..DHashConfig::for_flows(2000) });
+        |_| DHash::<FlowKey, A::Flow>::try_new(&TableOptions { timeouts, ..TableOptions::for_flows(2000) });
     let (mut source, control) = (memory.clone(), Control::default());
     let mut policy = DirectHash::new(WorkerCount::new(layout.workers()).unwrap());
     let mut records = Vec::new();

@@ -3,7 +3,7 @@
 use flowloom_engine::record::Value;
 use flowloom_engine::{App, Control, Cores, EngineConfig, FlowState, IdleTimeout, Layout, RunReport, run};
 use flowloom_flow_key::{FlowHasher, FlowKey};
-use flowloom_flow_table::{DHash, DHashConfig, Timeouts};
+use flowloom_flow_table::{DHash, TableOptions, Timeouts};
 use flowloom_packet::{DecodeOptions, PacketView, decode};
 use flowloom_scheduler::{DirectHash, WorkerCount};
 use flowloom_traffic::synth::{Generate, Mix, MixConfig};
@@ -59,8 +59,9 @@ pub(crate) fn go<A: App>(
     };
     let mut placement = DirectHash::new(WorkerCount::new(mode.workers()).unwrap());
     let timeouts = idle_timeout.map_or(Timeouts::NEVER, IdleTimeout::for_table);
-    let table =
-        |_| DHash::<FlowKey, A::Flow>::try_new(&DHashConfig { timeouts, ..DHashConfig::for_flows(50_000) });
+    let table = |_| {
+        DHash::<FlowKey, A::Flow>::try_new(&TableOptions { timeouts, ..TableOptions::for_flows(50_000) })
+    };
     let control = Control::default();
     let report = run(&config, &mut source.clone(), &mut placement, table, |_| app(), &control).unwrap();
     assert!(report.is_balanced() && report.fault.is_none());

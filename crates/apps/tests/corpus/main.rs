@@ -21,7 +21,7 @@ use flowloom_engine::{
     RunReport, SavedPart, merge_parts, run_with,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
-use flowloom_flow_table::{LineHash, LineHashConfig};
+use flowloom_flow_table::{LineHash, TableOptions};
 use flowloom_packet::DecodeOptions;
 use flowloom_scenarios::Scenario;
 use flowloom_scheduler::{DirectHash, WorkerCount};
@@ -78,7 +78,7 @@ impl Case {
         let mut source = Defrag::new(packets.clone(), self.decode, DefragLimits::default());
         let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
         let table =
-            LineHashConfig { timeouts: self.idle_timeout.for_table(), ..LineHashConfig::for_flows(100) };
+            TableOptions { timeouts: self.idle_timeout.for_table(), ..TableOptions::for_flows(100) };
         let table = |_| LineHash::<FlowKey, A::Flow>::try_new(&table);
         let control = Control::default();
         let mut endpoints = Endpoints::new(&mut source, &mut policy, &control);

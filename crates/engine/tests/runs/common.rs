@@ -8,7 +8,7 @@ use std::time::Duration;
 use flowloom_engine::record::{Column, Kind, Value};
 use flowloom_engine::{App, Cores, EngineConfig, FlowState, IdleTimeout, Layout, Order, Verdict};
 use flowloom_flow_key::{FlowHasher, FlowKey};
-use flowloom_flow_table::{BuildError, DHash, DHashConfig, Timeouts};
+use flowloom_flow_table::{BuildError, DHash, TableOptions, Timeouts};
 use flowloom_packet::{
     BATCH_PACKETS, Block, Fill, InterfaceName, LinkType, PacketBatch, PacketSource, PacketView, RawPacket,
     SharedBlock, SourceError,
@@ -168,7 +168,7 @@ pub(crate) fn config(mode: Layout) -> EngineConfig {
 
 pub(crate) fn table(flows: u32, timeout: Option<IdleTimeout>) -> Result<DHash<FlowKey, Seen>, BuildError> {
     let timeouts = timeout.map_or(Timeouts::NEVER, IdleTimeout::for_table);
-    DHash::try_new(&DHashConfig { timeouts, ..DHashConfig::for_flows(flows) })
+    DHash::try_new(&TableOptions { timeouts, ..TableOptions::for_flows(flows) })
 }
 
 /// Returns a small table, because runs of policies that move flows build many.

@@ -15,8 +15,7 @@ use flowloom_engine::{
     Control, Endpoints, EngineConfig, Layout, Order, PolicyRef, ResultDigest, run_seeded,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
-use flowloom_flow_table::segments::GrowthLimits;
-use flowloom_flow_table::{BuildError, DHash, DHashConfig, FlowTable, Growing};
+use flowloom_flow_table::{BuildError, DHash, FlowTable, Growing, TableOptions};
 use flowloom_packet::clock::PacketClock;
 use flowloom_packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
 use flowloom_scheduler::registry::Scheme;
@@ -125,8 +124,8 @@ fn a_thousand_traces_have_one_digest_each() {
 }
 
 fn growing() -> Result<impl FlowTable<FlowKey, Seen> + Send, BuildError> {
-    let limits = GrowthLimits { first_flows: 32, flows_max: 1 << 22, memory_max_bytes: 2 << 30 };
-    Growing::try_new(limits, |flows| DHash::<FlowKey, Seen>::try_new(&DHashConfig::for_flows(flows)))
+    let options = TableOptions { memory_limit_bytes: 2 << 30, ..TableOptions::for_flows(1 << 22) };
+    Growing::try_new(32, options, DHash::<FlowKey, Seen>::try_new)
 }
 
 fn open(path: &Path) -> CaptureSet {

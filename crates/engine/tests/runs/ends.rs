@@ -8,7 +8,7 @@ use flowloom_engine::{
     Released, RunReport, SinkError, Verdict, run_seeded, run_with,
 };
 use flowloom_flow_key::FlowKey;
-use flowloom_flow_table::{DHash, DHashConfig};
+use flowloom_flow_table::{DHash, TableOptions};
 use flowloom_packet::PacketView;
 use flowloom_scheduler::registry::Scheme;
 use flowloom_scheduler::{Topology, WorkerCount};
@@ -104,7 +104,7 @@ fn go(
     let policy_ref = PolicyRef::new(&mut policy);
     let (mut source, control) = (Memory::new(mix(3_000, 100)), Control::default());
     let parts = Endpoints::new(&mut source, policy_ref, &control).with_packets(Some(sink));
-    let table = |_| DHash::<FlowKey, Fragile>::try_new(&DHashConfig::for_flows(2_000));
+    let table = |_| DHash::<FlowKey, Fragile>::try_new(&TableOptions::for_flows(2_000));
     let app = |_| Ending(when, 0);
     let report = match seed {
         None => run_with(&config, parts, table, app).unwrap(),

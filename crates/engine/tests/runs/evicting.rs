@@ -5,7 +5,7 @@ use flowloom_flow_key::FlowKey;
 use flowloom_flow_key::TableHash;
 use flowloom_flow_table::evict::{Evict, UnestablishedFirst};
 use flowloom_flow_table::{
-    Cursor, DHash, DHashConfig, Entry, Expired, Flow, FlowId, FlowTable, Full, MemoryReport, TableStats,
+    Cursor, DHash, Entry, Expired, Flow, FlowId, FlowTable, Full, MemoryReport, TableOptions, TableStats,
     Tick, TimeoutClass,
 };
 use flowloom_scheduler::{DirectHash, WorkerCount};
@@ -92,7 +92,7 @@ impl FlowTable<FlowKey, Seen> for Evicting {
 fn flow_evicted_after_its_lookup_begins_anew() {
     for mode in [Layout::Inline, Layout::Pipeline { workers: 1 }] {
         let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
-        let table = |_| DHash::try_new(&DHashConfig::for_flows(8)).map(Evicting);
+        let table = |_| DHash::try_new(&TableOptions::for_flows(8)).map(Evicting);
         let config = config(mode);
         let mut source = Memory::new(mix(5_000, 40));
         let new = |_| Recorder::default();

@@ -15,7 +15,7 @@ use flowloom_engine::{
     RunReport, SeededError, SinkError, StartError, Verdict, WhenFull, run_seeded,
 };
 use flowloom_flow_key::FlowKey;
-use flowloom_flow_table::{BuildError, DHash, DHashConfig, Timeouts};
+use flowloom_flow_table::{BuildError, DHash, TableOptions, Timeouts};
 use flowloom_packet::drop_reason::DropCounts;
 use flowloom_packet::{
     Block, DropReason, Fill, PacketBatch, PacketSource, PacketView, SharedBlock, SourceError,
@@ -272,7 +272,7 @@ impl App for Picky {
 
 fn build(flows: u32, fails: bool) -> Result<DHash<FlowKey, Seen>, BuildError> {
     let flows = if fails { 0 } else { flows };
-    DHash::try_new(&DHashConfig { timeouts: Timeouts::NEVER, ..DHashConfig::for_flows(flows) })
+    DHash::try_new(&TableOptions { timeouts: Timeouts::NEVER, ..TableOptions::for_flows(flows) })
 }
 
 const POLICIES: [&str; 14] = [

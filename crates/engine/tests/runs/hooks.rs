@@ -9,7 +9,7 @@ use flowloom_engine::{
     Verdict, run,
 };
 use flowloom_flow_key::FlowKey;
-use flowloom_flow_table::{DHash, DHashConfig, Timeouts};
+use flowloom_flow_table::{DHash, TableOptions, Timeouts};
 use flowloom_packet::PacketView;
 use flowloom_record::{Column, Kind, Value};
 use flowloom_scheduler::registry::Scheme;
@@ -111,7 +111,7 @@ fn go<A: App>(
     let (mut source, control) = (Memory::new(mix(30_000, 600)), Control::default());
     let table = |_| {
         let timeouts: Timeouts = timeout.for_table();
-        DHash::<FlowKey, A::Flow>::try_new(&DHashConfig { timeouts, ..DHashConfig::for_flows(flows) })
+        DHash::<FlowKey, A::Flow>::try_new(&TableOptions { timeouts, ..TableOptions::for_flows(flows) })
     };
     let report = run(&config, &mut source, PolicyRef::new(&mut policy), table, app, &control).unwrap();
     assert!(report.is_balanced(), "{layout:?} {name}");

@@ -8,7 +8,7 @@ use flowloom_engine::{
     SinkError, Verdict, WireOptions, run_wires,
 };
 use flowloom_flow_key::FlowKey;
-use flowloom_flow_table::{DHash, DHashConfig, LineHash, LineHashConfig};
+use flowloom_flow_table::{DHash, LineHash, TableOptions};
 use flowloom_packet::refusal::Refusal;
 use flowloom_packet::rewrite::Rewrite;
 use flowloom_packet::wire::{Decision, Frame, PortCounts, WIRE_BATCH, Wire};
@@ -228,7 +228,7 @@ fn ten_thousand_faults_leave_every_frame_accounted_for() {
         };
         // Some tables are too small.
         let flows = if runs % 4 == 0 { 20 } else { 2000 };
-        let table = |_| DHash::<FlowKey, Seen>::try_new(&DHashConfig::for_flows(flows));
+        let table = |_| DHash::<FlowKey, Seen>::try_new(&TableOptions::for_flows(flows));
         let app = |_| Anything(&shared);
         let ran =
             run_wires(&config(Layout::Inline), &options, vec![wire], table, app, &control, None).unwrap();
@@ -369,7 +369,7 @@ fn memory_stays_flat_in_churn_and_counts_are_exact() {
     let timeout = IdleTimeout::from_ns(20_000_000);
     let mut config = config(Layout::Inline);
     config.idle_timeout = Some(timeout);
-    let sized = LineHashConfig { timeouts: timeout.for_table(), ..LineHashConfig::for_flows(100_000) };
+    let sized = TableOptions { timeouts: timeout.for_table(), ..TableOptions::for_flows(100_000) };
     let table = |_| LineHash::<FlowKey, Seen>::try_new(&sized);
     let mut records = Count::default();
     let begun = std::time::Instant::now();

@@ -8,7 +8,7 @@ use flowloom_engine::{
     WireOptions, WireRun, run, run_wires,
 };
 use flowloom_flow_key::FlowKey;
-use flowloom_flow_table::{DHash, DHashConfig};
+use flowloom_flow_table::{DHash, TableOptions};
 use flowloom_packet::refusal::Refusal;
 use flowloom_packet::rewrite::Rewrite;
 use flowloom_packet::wire::{Decision, Frame, PortCounts, WIRE_BATCH, Wire};
@@ -332,7 +332,7 @@ fn syn_flood_evicts_no_answered_flow_and_blocks_no_new_one() {
         push(datagram(client, false));
     }
     let control = Control::default();
-    let table = |_| DHash::<FlowKey, Answered>::try_new(&DHashConfig::for_flows(1000));
+    let table = |_| DHash::<FlowKey, Answered>::try_new(&TableOptions::for_flows(1000));
     let (wire, options) = (List::new(&given, &control), WireOptions::default());
     let ran =
         run_wires(&config(Layout::Inline), &options, vec![wire], table, |_| Handshakes, &control, None)

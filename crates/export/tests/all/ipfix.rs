@@ -4,7 +4,7 @@
 
 use flowloom_apps::accounting::{Accounted, AccountingRecord, DirectionBasis, EndReason, EndedBy};
 use flowloom_apps::{Accounting, L7Flow, RecordState, TcpFlow};
-use flowloom_engine::flow_table::{LineHash, LineHashConfig, Timeouts};
+use flowloom_engine::flow_table::{LineHash, TableOptions, Timeouts};
 use flowloom_engine::scheduler::{DirectHash, WorkerCount};
 use flowloom_engine::{Control, EngineConfig, IdleTimeout, Layout, RunReport, run};
 use flowloom_export::record::{GroupSet, Row, SchemaColumn};
@@ -24,7 +24,7 @@ fn accounted(config: MixConfig, idle_ns: Option<u64>) -> RunReport<Accounted> {
     let idle_timeout = idle_ns.map(IdleTimeout::from_ns);
     let config_of_run = EngineConfig { idle_timeout, ..EngineConfig::new(Layout::Inline) };
     let timeouts = idle_timeout.map_or(Timeouts::NEVER, IdleTimeout::for_table);
-    let table = |_| LineHash::try_new(&LineHashConfig { timeouts, ..LineHashConfig::for_flows(50_000) });
+    let table = |_| LineHash::try_new(&TableOptions { timeouts, ..TableOptions::for_flows(50_000) });
     let mut source = Generated::new(Mix::new(config).unwrap());
     let mut placement = DirectHash::new(WorkerCount::new(1).unwrap());
     let app = |_| Accounting::new(Some(100_000_000));

@@ -6,7 +6,7 @@
 
 use core::fmt;
 
-use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
+use flowloom_cpu::pages::{LineArray, PageReport};
 use flowloom_cpu::prefetch;
 use flowloom_flow_key::TableHash;
 
@@ -14,55 +14,20 @@ use super::links::{Before, LINKED_MAX, LISTS_MAX, Links, check_linked};
 use crate::error::BuildError;
 use crate::evict::NEAR;
 use crate::indexed::{Indexed, visit_all};
+use crate::options::TableOptions;
 use crate::probe::{NoProbe, Probe};
-use crate::state::{States, Timeouts};
+use crate::state::States;
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 
-/// How a [`Chained`] table is built.
-#[derive(Clone, Debug)]
-pub struct ChainedConfig {
-    /// Maximum number of flows, up to [`FLOWS_MAX`](Self::FLOWS_MAX).
-    pub flows: u32,
-    /// Number of buckets, up to 2³¹: 1,040 in the stack that the paper measures, 1.5 million where
-    /// its lists do best [DHASH Fig. 6].
-    pub buckets: u32,
-    /// Maximum number of flows in one list.
-    pub list_cap: u32,
-    /// Maximum idle time of flows.
-    pub timeouts: Timeouts,
-    /// Whether to request huge pages.
-    pub huge_pages: HugePages,
-    /// Limit of the reserved memory in bytes; see [`BuildError::OutOfMemory`] about free memory.
-    pub memory_limit_bytes: u64,
-}
+/// The number of buckets in the stack that [DHASH §II-A] measures. Its lists do best with 1.5
+/// million [DHASH Fig. 6].
+pub const PAPER_BUCKETS: u32 = 1040;
 
-impl ChainedConfig {
-    /// The number of buckets in the stack that [DHASH §II-A] measures.
-    pub const PAPER_BUCKETS: u32 = 1040;
-    /// The maximum number of flows: 2²⁷ − 1, the limit of a link.
-    pub const FLOWS_MAX: u32 = LINKED_MAX;
+/// Maximum number of flows in one list, unless an option sets it.
+const LIST_CAP: u32 = 4096;
 
-    /// Returns the configuration for a number of flows: 1.5 buckets per flow, lists of at most
-    /// 4,096.
-    #[must_use]
-    pub const fn for_flows(flows: u32) -> Self {
-        Self {
-            flows,
-            buckets: flows.saturating_add(flows / 2),
-            list_cap: 4096,
-            timeouts: Timeouts::NEVER,
-            huge_pages: HugePages::Try,
-            memory_limit_bytes: u64::MAX,
-        }
-    }
-
-    /// Returns the bytes that a table of keys `K` and values `V` reserves.
-    pub fn bytes_needed<K: Copy, V>(&self) -> u64 {
-        let flows = u64::from(self.flows);
-        u64::from(self.buckets) * size_of::<[u32; 2]>() as u64
-            + Links::bytes_needed(flows)
-            + States::<K, V>::bytes_needed(flows, &self.timeouts)
-    }
+fn bucket_count(options: &TableOptions) -> u32 {
+    options.buckets.unwrap_or(options.flows.saturating_add(options.flows / 2)).max(1)
 }
 
 /// A table of lists of flows. See the [module](self).
@@ -77,35 +42,43 @@ pub struct Chained<K, V> {
 }
 
 impl<K: TableKey, V> Chained<K, V> {
-    /// Returns an empty table. Memory is reserved but not touched.
+    /// The maximum number of flows: 2²⁷ − 1, the limit of a link.
+    pub const FLOWS_MAX: u32 = LINKED_MAX;
+
+    /// Returns an empty table.
     ///
     /// # Errors
     ///
-    /// Returns [`BuildError`] for an invalid configuration, or one that exceeds the memory.
-    pub fn try_new(config: &ChainedConfig) -> Result<Self, BuildError> {
-        let flows = u64::from(config.flows);
-        let needed_bytes = config.bytes_needed::<K, V>();
-        let slots = check_linked(config.flows, flows, needed_bytes, config.memory_limit_bytes)?;
-        let bucket_count = config.buckets.max(1);
+    /// Returns [`BuildError`] for invalid options, or a table that exceeds the memory.
+    pub fn try_new(options: &TableOptions) -> Result<Self, BuildError> {
+        let slots = check_linked(options, u64::from(options.flows), Self::bytes_needed(options))?;
+        let bucket_count = bucket_count(options);
         if bucket_count > LISTS_MAX {
             let (places, places_max) = (bucket_count.into(), LISTS_MAX.into());
             return Err(BuildError::TooManyPlaces { places, places_max });
         }
-        Ok(Self {
-            heads: LineArray::try_new(bucket_count as usize, config.huge_pages)?,
+        let mut table = Self {
+            heads: LineArray::try_new(bucket_count as usize, options.huge_pages)?,
             bucket_count,
             links: Links::try_new(slots)?,
-            states: States::try_new(slots, config.flows, config.timeouts, config.huge_pages)?,
-            list_cap: config.list_cap,
+            states: States::try_new(slots, options)?,
+            list_cap: options.list_cap.unwrap_or(LIST_CAP),
             length_max: 0,
-        })
+        };
+        if options.prefault {
+            table.heads.prefault();
+            table.links.prefault();
+            table.states.prefault();
+        }
+        Ok(table)
     }
 
-    /// Makes the whole table resident.
-    pub fn prefault(&mut self) {
-        self.heads.prefault();
-        self.links.prefault();
-        self.states.prefault();
+    /// Returns the bytes that a table with these options reserves.
+    pub fn bytes_needed(options: &TableOptions) -> u64 {
+        let flows = u64::from(options.flows);
+        u64::from(bucket_count(options)) * size_of::<[u32; 2]>() as u64
+            + Links::bytes_needed(flows)
+            + States::<K, V>::bytes_needed(flows, &options.timeouts)
     }
 
     /// Returns the flow of a key, and reports each step to `probe`.

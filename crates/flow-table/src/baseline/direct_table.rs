@@ -7,67 +7,27 @@
 
 use core::fmt;
 
-use flowloom_cpu::pages::HugePages;
 use flowloom_flow_key::TableHash;
 
 use super::links::{Before, LINKED_MAX, Links, check_linked};
 use crate::error::BuildError;
 use crate::evict::NEAR;
 use crate::indexed::Indexed;
+use crate::options::TableOptions;
 use crate::probe::{NoProbe, Probe};
-use crate::state::{States, Timeouts};
+use crate::state::States;
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 
-/// How a [`DirectTable`] is built.
-#[derive(Clone, Debug)]
-pub struct DirectTableConfig {
-    /// Maximum number of flows. Buckets and flows together are at most 2²⁷ − 1, the limit of a
-    /// link: 67,108,863 flows with a bucket each.
-    pub flows: u32,
-    /// Number of buckets, each with space for one flow; `None` for one bucket per flow.
-    pub buckets: Option<u32>,
-    /// Maximum number of colliding flows in one list.
-    pub list_cap: u32,
-    /// Maximum idle time of flows.
-    pub timeouts: Timeouts,
-    /// Whether to request huge pages.
-    pub huge_pages: HugePages,
-    /// Limit of the reserved memory in bytes; see [`BuildError::OutOfMemory`] about free memory.
-    pub memory_limit_bytes: u64,
+/// Maximum number of colliding flows in one list, unless an option sets it.
+const LIST_CAP: u32 = 64;
+
+fn bucket_count(options: &TableOptions) -> u32 {
+    options.buckets.unwrap_or(options.flows).max(1)
 }
 
-impl DirectTableConfig {
-    /// The maximum number of flows with a bucket each: 2²⁶ − 1.
-    pub const FLOWS_MAX: u32 = LINKED_MAX / 2;
-
-    /// Returns the configuration for a number of flows: no timeouts, no memory limit.
-    #[must_use]
-    pub const fn for_flows(flows: u32) -> Self {
-        Self {
-            flows,
-            buckets: None,
-            list_cap: 64,
-            timeouts: Timeouts::NEVER,
-            huge_pages: HugePages::Try,
-            memory_limit_bytes: u64::MAX,
-        }
-    }
-
-    /// Returns the number of buckets.
-    pub fn bucket_count(&self) -> u32 {
-        self.buckets.unwrap_or(self.flows).max(1)
-    }
-
-    fn places(&self) -> u64 {
-        // All flows but one may collide.
-        u64::from(self.bucket_count()) + u64::from(self.flows)
-    }
-
-    /// Returns the bytes that a table of keys `K` and values `V` reserves.
-    pub fn bytes_needed<K: Copy, V>(&self) -> u64 {
-        Links::bytes_needed(u64::from(self.flows))
-            + States::<K, V>::bytes_needed(self.places(), &self.timeouts)
-    }
+/// Returns the number of slots: all flows but one may collide.
+fn places(options: &TableOptions) -> u64 {
+    u64::from(bucket_count(options)) + u64::from(options.flows)
 }
 
 /// A table of entries in buckets. See the [module](self).
@@ -82,28 +42,36 @@ pub struct DirectTable<K, V> {
 }
 
 impl<K: TableKey, V> DirectTable<K, V> {
-    /// Returns an empty table. Memory is reserved but not touched.
+    /// The maximum number of flows with a bucket each: 2²⁶ − 1. Buckets and flows together are at
+    /// most 2²⁷ − 1, the limit of a link.
+    pub const FLOWS_MAX: u32 = LINKED_MAX / 2;
+
+    /// Returns an empty table.
     ///
     /// # Errors
     ///
-    /// Returns [`BuildError`] for an invalid configuration, or one that exceeds the memory.
-    pub fn try_new(config: &DirectTableConfig) -> Result<Self, BuildError> {
-        let needed_bytes = config.bytes_needed::<K, V>();
-        let places = check_linked(config.flows, config.places(), needed_bytes, config.memory_limit_bytes)?;
-        Ok(Self {
-            bucket_count: config.bucket_count(),
-            links: Links::try_new(config.flows)?,
-            states: States::try_new(places, config.flows, config.timeouts, config.huge_pages)?,
-            list_cap: config.list_cap,
+    /// Returns [`BuildError`] for invalid options, or a table that exceeds the memory.
+    pub fn try_new(options: &TableOptions) -> Result<Self, BuildError> {
+        let places = check_linked(options, places(options), Self::bytes_needed(options))?;
+        let mut table = Self {
+            bucket_count: bucket_count(options),
+            links: Links::try_new(options.flows)?,
+            states: States::try_new(places, options)?,
+            list_cap: options.list_cap.unwrap_or(LIST_CAP),
             length_max: 0,
             listed: 0,
-        })
+        };
+        if options.prefault {
+            table.links.prefault();
+            table.states.prefault();
+        }
+        Ok(table)
     }
 
-    /// Makes the whole table resident.
-    pub fn prefault(&mut self) {
-        self.links.prefault();
-        self.states.prefault();
+    /// Returns the bytes that a table with these options reserves.
+    pub fn bytes_needed(options: &TableOptions) -> u64 {
+        Links::bytes_needed(u64::from(options.flows))
+            + States::<K, V>::bytes_needed(places(options), &options.timeouts)
     }
 
     /// Returns the flow of a key, and reports each step to `probe`.

@@ -6,6 +6,7 @@
 use flowloom_cpu::pages::{AllocError, HugePages, LineArray};
 
 use crate::error::{BuildError, check_size};
+use crate::options::TableOptions;
 
 /// In a `before` link: the previous element is the head of the list with this number, not a slot.
 const HEAD: u32 = 1 << 31;
@@ -20,15 +21,14 @@ pub(super) const LISTS_MAX: u32 = HEAD;
 /// Returns the number of states of a table whose lists link this many slots, if the numbers are
 /// consistent and within the limit.
 pub(super) fn check_linked(
-    flows: u32,
+    options: &TableOptions,
     places: u64,
     needed_bytes: u64,
-    limit_bytes: u64,
 ) -> Result<u32, BuildError> {
     if places > u64::from(LINKED_MAX) {
         return Err(BuildError::TooManyLinks { places, places_max: LINKED_MAX.into() });
     }
-    check_size(flows, places, needed_bytes, limit_bytes)
+    check_size(options, places, needed_bytes)
 }
 
 /// The element before a slot of a list.

@@ -12,5 +12,5 @@ pub mod chained;
 pub mod direct_table;
 mod links;
 
-pub use chained::{Chained, ChainedConfig};
-pub use direct_table::{DirectTable, DirectTableConfig};
+pub use chained::{Chained, PAPER_BUCKETS};
+pub use direct_table::DirectTable;

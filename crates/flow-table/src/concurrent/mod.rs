@@ -35,7 +35,8 @@ use core::hash::{BuildHasher, Hash};
 use crossbeam_epoch::Collector;
 use flowloom_flow_key::{KeyedState, TableHash};
 
-use crate::error::{BuildError, FLOWS_MAX};
+use crate::error::BuildError;
+use crate::options::TableOptions;
 use crate::state::Timeouts;
 use crate::table::{MemoryReport, TableKey, TableStats, Tick};
 use index::LANES;
@@ -74,7 +75,7 @@ impl ConcurrentConfig {
     /// flows.
     #[must_use]
     pub const fn for_flows(flows: u32) -> Self {
-        Self { flows, max_flows: FLOWS_MAX, shards: None, timeouts: Timeouts::NEVER }
+        Self { flows, max_flows: TableOptions::FLOWS_MAX, shards: None, timeouts: Timeouts::NEVER }
     }
 
     /// Returns the number of flows for which the table initially has space.
@@ -181,8 +182,8 @@ where
             return Err(BuildError::NoCapacity);
         }
         let flows = config.flows.max(config.max_flows);
-        if flows > FLOWS_MAX {
-            let (flows, flows_max) = (flows.into(), FLOWS_MAX.into());
+        if flows > TableOptions::FLOWS_MAX {
+            let (flows, flows_max) = (flows.into(), TableOptions::FLOWS_MAX.into());
             return Err(BuildError::TooManyFlows { flows, flows_max });
         }
         if !shards.is_power_of_two() || shards > SHARDS_MAX {
@@ -191,7 +192,7 @@ where
         // Five of seven entries are in use when the table has its expected number of flows; the
         // load of shards varies by chance.
         let lines_min = (config.first_flows() / shards).div_ceil(LANES - 2).max(1);
-        let max = (config.max_flows < FLOWS_MAX).then_some(config.max_flows as usize);
+        let max = (config.max_flows < TableOptions::FLOWS_MAX).then_some(config.max_flows as usize);
         Ok(Self {
             shards: (0..shards).map(|_| Shard::try_new(lines_min)).collect::<Result<_, _>>()?,
             collector: Collector::new(),

@@ -21,4 +21,4 @@ pub mod signature;
 pub mod table;
 
 pub use reference::ReferenceDHash;
-pub use table::{DHash, DHashConfig};
+pub use table::DHash;

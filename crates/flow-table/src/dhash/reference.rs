@@ -21,9 +21,10 @@ use flowloom_flow_key::TableHash;
 use super::layout::{SLOTS_PER_BUCKET, state_of};
 use super::major_location::{Folded, MajorLocation};
 use super::signature::{Keyed, Signature, non_zero};
-use super::table::{DHash, DHashConfig};
+use super::table::DHash;
 use crate::error::BuildError;
 use crate::indexed::Indexed;
+use crate::options::TableOptions;
 use crate::probe::{Counts, NoProbe, Probe};
 use crate::state::States;
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
@@ -59,11 +60,12 @@ impl ListSearch for Skipped {
 /// use flowloom_flow_table::TableHash;
 /// use flowloom_flow_table::dhash::major_location::FirstSlot;
 /// use flowloom_flow_table::dhash::signature::{Algorithm4, Session};
-/// use flowloom_flow_table::dhash::{DHashConfig, ReferenceDHash};
+/// use flowloom_flow_table::dhash::ReferenceDHash;
+/// use flowloom_flow_table::TableOptions;
 /// use flowloom_flow_table::probe::Counts;
 /// use flowloom_flow_table::{FlowTable, Tick, TimeoutClass};
 ///
-/// let config = DHashConfig::for_flows(100);
+/// let config = TableOptions::for_flows(100);
 /// let mut table = ReferenceDHash::<Session, (), Algorithm4, FirstSlot>::try_new(&config)?;
 /// let session = Session { source: 1, destination: 2, source_port: 3, destination_port: 4 };
 /// table.insert(session, TableHash::default(), (), TimeoutClass(0), Tick(0))?;
@@ -82,17 +84,17 @@ pub struct ReferenceDHash<K, V, S = Keyed, M = Folded, L = Searched> {
 }
 
 impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> ReferenceDHash<K, V, S, M, L> {
-    /// Returns an empty table; it ignores the instruction set of the configuration.
+    /// Returns an empty table; it ignores the instruction set of the options.
     ///
     /// # Errors
     ///
-    /// Returns [`BuildError`] for an invalid configuration, or one that exceeds the memory.
-    pub fn try_new(config: &DHashConfig) -> Result<Self, BuildError>
+    /// Returns [`BuildError`] for invalid options, or a table that exceeds the memory.
+    pub fn try_new(options: &TableOptions) -> Result<Self, BuildError>
     where
         S: Default,
         M: Default,
     {
-        Self::with(config, S::default(), M::default())
+        Self::with(options, S::default(), M::default())
     }
 
     /// Returns an empty table whose strategies are values, such as those that a user selects.
@@ -100,9 +102,9 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Reference
     /// # Errors
     ///
     /// As [`try_new`](Self::try_new).
-    pub fn with(config: &DHashConfig, signature: S, major: M) -> Result<Self, BuildError> {
-        let config = DHashConfig { isa: None, huge_pages: HugePages::No, ..config.clone() };
-        let table = DHash::try_new(&config)?;
+    pub fn with(options: &TableOptions, signature: S, major: M) -> Result<Self, BuildError> {
+        let options = TableOptions { isa: None, huge_pages: HugePages::No, ..*options };
+        let table = DHash::try_new(&options)?;
         Ok(Self { table, signature, major, counts: None, lists_searched: PhantomData })
     }
 
@@ -253,7 +255,7 @@ mod tests {
 
     /// Fills a table, then looks up every flow in the order of insertion.
     fn measure<M: MajorLocation + Default>() -> Counts {
-        let config = DHashConfig { buckets: Some(25_000), ..DHashConfig::for_flows(FLOWS) };
+        let config = TableOptions { buckets: Some(25_000), ..TableOptions::for_flows(FLOWS) };
         let mut table = ReferenceDHash::<u64, (), Keyed, M>::try_new(&config).unwrap();
         let mut state = 42;
         let hashes: Vec<u64> = (0..FLOWS).map(|_| split_mix(&mut state)).collect();
@@ -300,7 +302,7 @@ mod tests {
 
     #[test]
     fn both_directions_find_the_session() {
-        let config = DHashConfig::for_flows(64);
+        let config = TableOptions::for_flows(64);
         let mut table = ReferenceDHash::<Session, u16, Algorithm4>::try_new(&config).unwrap();
         for port in 0..64 {
             let session = Session { source: 9, destination: 4, source_port: port, destination_port: 80 };
@@ -325,7 +327,7 @@ mod tests {
 
     #[test]
     fn search_continues_after_a_false_match_and_counts_it() {
-        let config = DHashConfig { buckets: Some(1), ..DHashConfig::for_flows(20) };
+        let config = TableOptions { buckets: Some(1), ..TableOptions::for_flows(20) };
         let mut table = ReferenceDHash::<u64, ()>::try_new(&config).unwrap();
         for key in 0..20_u64 {
             table.insert(key, TableHash::from_mixed(7), (), TimeoutClass(0), Tick(0)).unwrap();
@@ -341,7 +343,7 @@ mod tests {
 
     #[test]
     fn counting_table_reports_the_steps_of_all_searches() {
-        let mut table = ReferenceDHash::<u64, ()>::try_new(&DHashConfig::for_flows(4)).unwrap();
+        let mut table = ReferenceDHash::<u64, ()>::try_new(&TableOptions::for_flows(4)).unwrap();
         assert_eq!(table.stats().searches, None);
         table = table.counting();
         let hash = TableHash::from_mixed(7);
@@ -374,14 +376,14 @@ mod tests {
 
     #[test]
     fn victim_from_another_bucket_frees_a_state_for_a_bucket_with_a_free_slot() {
-        let config = DHashConfig { buckets: Some(2), pool: Some(2), ..DHashConfig::for_flows(34) };
+        let config = TableOptions { buckets: Some(2), pool: Some(2), ..TableOptions::for_flows(34) };
         check_victims(ReferenceDHash::<u64, ()>::try_new(&config).unwrap());
         check_victims(DHash::<u64, ()>::try_new(&config).unwrap());
     }
 
     #[test]
     fn search_that_skips_lists_finds_only_flows_in_slots() {
-        let config = DHashConfig { buckets: Some(1), ..DHashConfig::for_flows(20) };
+        let config = TableOptions { buckets: Some(1), ..TableOptions::for_flows(20) };
         let mut table = ReferenceDHash::<u64, (), Keyed, FirstSlot, Skipped>::try_new(&config).unwrap();
         for key in 0..20_u64 {
             table.insert(key, TableHash::from_mixed(key << 40), (), TimeoutClass(0), Tick(0)).unwrap();

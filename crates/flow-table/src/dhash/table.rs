@@ -16,7 +16,7 @@
 use core::fmt;
 
 use flowloom_cpu::features::Isa;
-use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
+use flowloom_cpu::pages::{LineArray, PageReport};
 use flowloom_cpu::prefetch;
 use flowloom_flow_key::TableHash;
 
@@ -26,93 +26,36 @@ use crate::arch::{Backend, Kernel, Lanes};
 use crate::conflict::ConflictLists;
 use crate::error::{BuildError, check_size};
 use crate::indexed::{Indexed, visit_all};
-use crate::state::{States, Timeouts};
+use crate::options::TableOptions;
+use crate::state::States;
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 
 /// Number of keys whose lines are in flight together. At a million flows on Zen 5, 128 takes two
 /// thirds of the time of 32.
 const STAGE: usize = 128;
 
-/// How a [`DHash`] is built.
-///
-/// Fields may be added in any version: a literal ends with `..DHashConfig::for_flows(n)`.
-///
-/// # Examples
-///
-/// ```
-/// use flowloom_flow_table::{DHash, DHashConfig, FlowTable};
-/// let config = DHashConfig { pool: Some(500), ..DHashConfig::for_flows(10_000) };
-/// let table = DHash::<u64, ()>::try_new(&config)?;
-/// assert_eq!(table.capacity(), 10_000);
-/// # Ok::<(), flowloom_flow_table::BuildError>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct DHashConfig {
-    /// The maximum number of flows, up to 2³⁰.
-    pub flows: u32,
-    /// Number of buckets; `None` for the paper's ten flows per bucket.
-    pub buckets: Option<u32>,
-    /// Number of states in the pool; `None` for 3 % of the flows plus 64, which is enough for churn
-    /// (see [`steady_share`](super::layout::steady_share)).
-    pub pool: Option<u32>,
-    /// Maximum number of flows in the conflict list of one bucket.
-    pub list_cap: u32,
-    /// Maximum idle time of flows.
-    pub timeouts: Timeouts,
-    /// The instruction set; `None` for the best one of this processor.
-    pub isa: Option<Isa>,
-    /// Whether to request huge pages.
-    pub huge_pages: HugePages,
-    /// Limit of the reserved memory in bytes; see [`BuildError::OutOfMemory`] about free memory.
-    pub memory_limit_bytes: u64,
+/// Maximum number of flows in the conflict list of one bucket, unless an option sets it.
+const LIST_CAP: u32 = 16;
+
+/// The sizes of a table with some options.
+struct Sizes {
+    buckets: u32,
+    pool: u32,
 }
 
-impl DHashConfig {
-    /// Maximum number of flows in one table.
-    pub const FLOWS_MAX: u32 = crate::error::FLOWS_MAX;
-
-    /// Returns the configuration for a number of flows: the paper's load, no timeouts, no memory
-    /// limit.
-    #[must_use]
-    pub const fn for_flows(flows: u32) -> Self {
+impl Sizes {
+    fn new(options: &TableOptions) -> Self {
+        let flows = options.flows;
+        let usual = || flows / 100 * 3 + (flows % 100 * 3).div_ceil(100) + 64;
         Self {
-            flows,
-            buckets: None,
-            pool: None,
-            list_cap: 16,
-            timeouts: Timeouts::NEVER,
-            isa: None,
-            huge_pages: HugePages::Try,
-            memory_limit_bytes: u64::MAX,
+            buckets: options.buckets.unwrap_or(flows.div_ceil(FLOWS_PER_BUCKET)).max(1),
+            pool: options.pool.unwrap_or_else(usual),
         }
-    }
-
-    /// Returns the number of buckets.
-    pub fn bucket_count(&self) -> u32 {
-        self.buckets.unwrap_or(self.flows.div_ceil(FLOWS_PER_BUCKET)).max(1)
-    }
-
-    /// Returns the number of states in the pool.
-    pub fn pool_size(&self) -> u32 {
-        self.pool.unwrap_or(self.flows / 100 * 3 + (self.flows % 100 * 3).div_ceil(100) + 64)
-    }
-
-    /// Returns the bytes that a table of keys `K` and values `V` reserves.
-    pub fn bytes_needed<K: Copy, V>(&self) -> u64 {
-        let (buckets, pool) = (u64::from(self.bucket_count()), u64::from(self.pool_size()));
-        index_bytes(buckets)
-            + ConflictLists::bytes_needed(buckets, pool)
-            + States::<K, V>::bytes_needed(self.places(), &self.timeouts)
     }
 
     /// Returns the number of slots of all buckets and the pool together.
     fn places(&self) -> u64 {
-        u64::from(self.bucket_count()) * u64::from(SLOTS_PER_BUCKET) + u64::from(self.pool_size())
-    }
-
-    /// Returns the number of states, if the numbers are consistent and within the limit.
-    fn check<K: Copy, V>(&self) -> Result<u32, BuildError> {
-        check_size(self.flows, self.places(), self.bytes_needed::<K, V>(), self.memory_limit_bytes)
+        u64::from(self.buckets) * u64::from(SLOTS_PER_BUCKET) + u64::from(self.pool)
     }
 }
 
@@ -128,33 +71,37 @@ pub struct DHash<K, V> {
 impl<K: TableKey, V> DHash<K, V> {
     /// Returns an empty table.
     ///
-    /// Memory is reserved but not touched.
-    ///
     /// # Errors
     ///
-    /// Returns [`BuildError`] for an invalid configuration, or one that exceeds the memory.
-    pub fn try_new(config: &DHashConfig) -> Result<Self, BuildError> {
-        let places = config.check::<K, V>()?;
-        let isa = config.isa.unwrap_or_else(Isa::detect);
+    /// Returns [`BuildError`] for invalid options, or a table that exceeds the memory.
+    pub fn try_new(options: &TableOptions) -> Result<Self, BuildError> {
+        let sizes = Sizes::new(options);
+        let places = check_size(options, sizes.places(), Self::bytes_needed(options))?;
+        let isa = options.isa.unwrap_or_else(Isa::detect);
         let backend = Backend::new(isa).ok_or(BuildError::IsaUnavailable { isa })?;
-        let bucket_count = config.bucket_count();
-        Ok(Self {
-            buckets: LineArray::try_new(bucket_count as usize, config.huge_pages)?,
-            bucket_count,
-            lists: ConflictLists::try_new(bucket_count, config.pool_size(), config.list_cap)?,
-            states: States::try_new(places, config.flows, config.timeouts, config.huge_pages)?,
+        let Sizes { buckets, pool } = sizes;
+        let mut table = Self {
+            buckets: LineArray::try_new(buckets as usize, options.huge_pages)?,
+            bucket_count: buckets,
+            lists: ConflictLists::try_new(buckets, pool, options.list_cap.unwrap_or(LIST_CAP))?,
+            states: States::try_new(places, options)?,
             backend,
-        })
+        };
+        if options.prefault {
+            table.buckets.prefault();
+            table.lists.prefault();
+            table.states.prefault();
+        }
+        Ok(table)
     }
 
-    /// Makes the whole table resident.
-    ///
-    /// Otherwise the first flow in a fresh page pays for the page fault: several hundred
-    /// nanoseconds, or the clearing of 2 MiB for a huge page.
-    pub fn prefault(&mut self) {
-        self.buckets.prefault();
-        self.lists.prefault();
-        self.states.prefault();
+    /// Returns the bytes that a table with these options reserves.
+    pub fn bytes_needed(options: &TableOptions) -> u64 {
+        let sizes = Sizes::new(options);
+        let (buckets, pool) = (u64::from(sizes.buckets), u64::from(sizes.pool));
+        index_bytes(buckets)
+            + ConflictLists::bytes_needed(buckets, pool)
+            + States::<K, V>::bytes_needed(sizes.places(), &options.timeouts)
     }
 
     /// Returns the number of buckets.
@@ -471,37 +418,41 @@ mod tests {
 
     #[test]
     fn the_papers_configuration_takes_its_megabytes() {
-        let config = DHashConfig::for_flows(1_000_000);
-        assert_eq!(config.bucket_count(), 100_000);
+        let config = TableOptions::for_flows(1_000_000);
         let table = DHash::<FlowKey, ()>::try_new(&config).unwrap();
+        assert_eq!(table.bucket_count(), 100_000);
         let memory = table.memory();
         assert_eq!(memory.index_bytes, 6_400_000);
         assert_eq!(memory.state_bytes, (1_600_000 + 30_064) * 64);
         assert_eq!(memory.wheel_bytes, 0);
         // [DHASH §V-A] states 7.2 MB with a pool of 0.8 MB, and [DHASH §VI-B] 7.5 MB with lists.
         assert!((7_200_000..7_500_000).contains(&(memory.index_bytes + memory.list_bytes)));
-        assert_eq!(memory.total_bytes(), config.bytes_needed::<FlowKey, ()>());
+        assert_eq!(memory.total_bytes(), DHash::<FlowKey, ()>::bytes_needed(&config));
     }
 
     #[test]
     fn impossible_table_is_refused_with_its_numbers() {
-        let build = |config: DHashConfig| DHash::<u64, ()>::try_new(&config).err();
-        let base = DHashConfig::for_flows(1000);
-        assert_eq!(build(DHashConfig::for_flows(0)), Some(BuildError::NoCapacity));
+        let build = |config: TableOptions| DHash::<u64, ()>::try_new(&config).err();
+        let base = TableOptions::for_flows(1000);
+        assert_eq!(build(TableOptions::for_flows(0)), Some(BuildError::NoCapacity));
         assert_eq!(
-            build(DHashConfig { buckets: Some(2), pool: Some(10), ..base.clone() }),
+            build(TableOptions { buckets: Some(2), pool: Some(10), ..base }),
             Some(BuildError::TooFewPlaces { flows: 1000, places: 42 })
         );
         for isa in Isa::ALL.into_iter().filter(|isa| !isa.is_available()) {
-            let config = DHashConfig { isa: Some(isa), ..base.clone() };
+            let config = TableOptions { isa: Some(isa), ..base };
             assert_eq!(build(config), Some(BuildError::IsaUnavailable { isa }));
         }
     }
 
     #[test]
     fn a_full_bucket_overflows_into_its_list_and_stops_at_the_cap() {
-        let config =
-            DHashConfig { buckets: Some(1), pool: Some(10), list_cap: 3, ..DHashConfig::for_flows(20) };
+        let config = TableOptions {
+            buckets: Some(1),
+            pool: Some(10),
+            list_cap: Some(3),
+            ..TableOptions::for_flows(20)
+        };
         let mut table = DHash::<u64, u64>::try_new(&config).unwrap();
         // All keys have the signature zero, so the keys decide.
         let ids: Vec<_> = (0..19_u64)
@@ -533,7 +484,8 @@ mod tests {
             stat.rsplit(')').next().unwrap().split(' ').nth(8).unwrap().parse::<u32>().unwrap()
         };
         let before = faults();
-        let config = DHashConfig { huge_pages: HugePages::No, ..DHashConfig::for_flows(20_000_000) };
+        let config =
+            TableOptions { huge_pages: crate::HugePages::No, ..TableOptions::for_flows(20_000_000) };
         let table = DHash::<FlowKey, ()>::try_new(&config).unwrap();
         let pages = faults() - before;
         assert!(table.memory().total_bytes() > 2 << 30);

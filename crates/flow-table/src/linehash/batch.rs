@@ -476,8 +476,8 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TableOptions;
     use crate::arch::Backend;
-    use crate::linehash::LineHashConfig;
     use crate::table::{FlowTable, Tick, TimeoutClass};
     use alloc::vec;
     use alloc::vec::Vec;
@@ -487,12 +487,12 @@ mod tests {
     /// Looks up numbers, every other one of which is a flow, in a batch and one by one.
     fn compare(hash_of: impl Fn(u64) -> TableHash, flows: u64, batch: usize) {
         for isa in Isa::available() {
-            let config = LineHashConfig {
+            let config = TableOptions {
                 isa: Some(isa),
-                lines: Some(8),
+                buckets: Some(8),
                 pool: Some(400),
-                list_cap: 400,
-                ..LineHashConfig::for_flows(600)
+                list_cap: Some(400),
+                ..TableOptions::for_flows(600)
             };
             let mut table = LineHash::<u64, u64>::try_new(&config).unwrap();
             for number in 0..flows {
@@ -567,11 +567,11 @@ mod tests {
     #[test]
     fn flow_in_its_home_line_is_found_without_further_reads() {
         for isa in Isa::available() {
-            let config = LineHashConfig {
+            let config = TableOptions {
                 isa: Some(isa),
-                lines: Some(8),
+                buckets: Some(8),
                 pool: Some(400),
-                ..LineHashConfig::for_flows(400)
+                ..TableOptions::for_flows(400)
             };
             let mut table = LineHash::<u64, u64>::try_new(&config).unwrap();
             let keys: Vec<u64> = (0..40).collect();

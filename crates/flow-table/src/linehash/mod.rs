@@ -26,14 +26,14 @@
 //! `dhash`.
 
 mod batch;
-mod config;
 mod indexed;
 mod lanes;
 pub mod layout;
+mod sizes;
 pub mod table;
 mod walk;
 
-pub use table::{LineHash, LineHashConfig};
+pub use table::LineHash;
 pub(crate) use walk::{Flows, FlowsMut};
 
 /// A table of ids without values, for states that the caller keeps in an array of
@@ -43,8 +43,8 @@ pub(crate) use walk::{Flows, FlowsMut};
 ///
 /// ```
 /// use flowloom_flow_table::TableHash;
-/// use flowloom_flow_table::{FlowIndex, FlowTable, LineHashConfig, Tick, TimeoutClass};
-/// let mut index = FlowIndex::<u64>::try_new(&LineHashConfig::for_flows(100))?;
+/// use flowloom_flow_table::{FlowIndex, FlowTable, TableOptions, Tick, TimeoutClass};
+/// let mut index = FlowIndex::<u64>::try_new(&TableOptions::for_flows(100))?;
 /// let mut packets = vec![0_u32; index.slot_count() as usize];
 /// let id = index.insert(7, TableHash::from_weak(0x42), (), TimeoutClass(0), Tick(0))?;
 /// packets[id.slot() as usize] += 1;

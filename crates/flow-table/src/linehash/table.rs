@@ -5,22 +5,26 @@ use core::fmt;
 use flowloom_cpu::features::Isa;
 use flowloom_cpu::pages::LineArray;
 
-use super::config::LINES_PER_LIST;
-pub use super::config::LineHashConfig;
 use super::lanes::Empty;
 use super::layout::{
     ALL_LANES, AWAY, Counts, DISPLACED_MAX, Filter, LANES, Line, LinePlace, STASH_BIT, STASHED, Way,
     filter_bit, lane_to_take, place_of, state_of,
 };
+use super::sizes::{LINES_PER_LIST, Sizes};
 use super::walk::{Flows, FlowsMut, TakenSlots};
 use crate::arch::{Backend, Kernel, Lanes};
 use crate::conflict::ConflictLists;
 use crate::error::{BuildError, check_size};
 use crate::indexed::Indexed;
+use crate::options::TableOptions;
 use crate::probe::Probe;
 use crate::state::States;
 use crate::table::{FlowId, FullReason, TableKey};
 use flowloom_flow_key::TableHash;
+
+/// Maximum number of flows in one list of the stash, unless an option sets it; eight lines share a
+/// list.
+const LIST_CAP: u32 = 64;
 
 /// The recommended table. See the [module](super).
 pub struct LineHash<K, V> {
@@ -42,19 +46,22 @@ pub struct LineHash<K, V> {
 }
 
 impl<K: TableKey, V> LineHash<K, V> {
-    /// Returns an empty table. Memory is reserved but not touched.
+    /// Returns an empty table.
     ///
     /// # Errors
     ///
-    /// Returns [`BuildError`] for an invalid configuration, or one that exceeds the memory.
-    pub fn try_new(config: &LineHashConfig) -> Result<Self, BuildError> {
-        let places = check_size(
-            config.flows,
-            config.places(),
-            config.bytes_needed::<K, V>(),
-            config.memory_limit_bytes,
-        )?;
-        Self::with_lines(config, config.line_count(), config.list_count(), config.pool_size(), places)
+    /// Returns [`BuildError`] for invalid options, or a table that exceeds the memory.
+    pub fn try_new(options: &TableOptions) -> Result<Self, BuildError> {
+        let sizes = Sizes::new(options);
+        let places = check_size(options, sizes.places(), sizes.bytes::<K, V>(options))?;
+        let mut table = Self::with_sizes(options, sizes, places)?;
+        if options.prefault {
+            table.lines.prefault();
+            table.counts.prefault();
+            table.stash.prefault();
+            table.states.prefault();
+        }
+        Ok(table)
     }
 
     /// Returns a table without lines, which allocates nothing and refuses each flow.
@@ -62,39 +69,30 @@ impl<K: TableKey, V> LineHash<K, V> {
     /// # Errors
     ///
     /// Returns [`BuildError::IsaUnavailable`].
-    pub(crate) fn try_empty(config: &LineHashConfig) -> Result<Self, BuildError> {
-        Self::with_lines(&LineHashConfig { flows: 0, ..*config }, 0, 0, 0, 0)
+    pub(crate) fn try_empty(options: &TableOptions) -> Result<Self, BuildError> {
+        Self::with_sizes(&TableOptions { flows: 0, ..*options }, Sizes::NONE, 0)
     }
 
-    fn with_lines(
-        config: &LineHashConfig,
-        line_count: u32,
-        list_count: u32,
-        pool_size: u32,
-        places: u32,
-    ) -> Result<Self, BuildError> {
-        let isa = config.isa.unwrap_or_else(Isa::detect);
+    fn with_sizes(options: &TableOptions, sizes: Sizes, places: u32) -> Result<Self, BuildError> {
+        let isa = options.isa.unwrap_or_else(Isa::detect);
         let backend = Backend::new(isa).ok_or(BuildError::IsaUnavailable { isa })?;
+        let Sizes { lines, lists, pool } = sizes;
         Ok(Self {
-            lines: LineArray::try_new(line_count as usize, config.huge_pages)?,
-            line_count,
-            pool_start: line_count * LANES,
+            lines: LineArray::try_new(lines as usize, options.huge_pages)?,
+            line_count: lines,
+            pool_start: lines * LANES,
             line_states: LANES,
-            counts: LineArray::try_new(line_count as usize, config.huge_pages)?,
-            stash: ConflictLists::try_new(list_count, pool_size, config.list_cap)?,
+            counts: LineArray::try_new(lines as usize, options.huge_pages)?,
+            stash: ConflictLists::try_new(lists, pool, options.list_cap.unwrap_or(LIST_CAP))?,
             away: 0,
-            states: States::try_new(places, config.flows, config.timeouts, config.huge_pages)?,
+            states: States::try_new(places, options)?,
             backend,
         })
     }
 
-    /// Makes the whole table resident; otherwise the first flow in a fresh page pays for the page
-    /// fault.
-    pub fn prefault(&mut self) {
-        self.lines.prefault();
-        self.counts.prefault();
-        self.stash.prefault();
-        self.states.prefault();
+    /// Returns the bytes that a table with these options reserves.
+    pub fn bytes_needed(options: &TableOptions) -> u64 {
+        Sizes::new(options).bytes::<K, V>(options)
     }
 
     /// Returns the number of lines.

@@ -7,9 +7,10 @@ use flowloom_cpu::pages::HugePages;
 use flowloom_flow_key::KeyedState;
 
 use super::FlowMap;
-use crate::error::{BuildError, FLOWS_MAX};
-use crate::linehash::{LineHash, LineHashConfig};
-use crate::segments::{BuildSegment, Growing, GrowthLimits};
+use crate::error::BuildError;
+use crate::linehash::LineHash;
+use crate::options::TableOptions;
+use crate::segments::Growing;
 use crate::state::Timeouts;
 use crate::table::{TableKey, Tick, TimeoutClass};
 
@@ -54,12 +55,18 @@ impl FlowMapBuilder {
     pub const fn new() -> Self {
         Self {
             flows: 0,
-            flows_max: FLOWS_MAX,
+            flows_max: TableOptions::FLOWS_MAX,
             memory_max_bytes: u64::MAX,
             timeouts: Timeouts::NEVER,
             has_zero_timeout: false,
             huge_pages: HugePages::Try,
         }
+    }
+
+    /// Returns the settings of a map with these options.
+    pub(super) const fn from_options(options: &TableOptions) -> Self {
+        let builder = Self::new().max_flows(options.flows).memory_max_bytes(options.memory_limit_bytes);
+        builder.timeouts(options.timeouts).huge_pages(options.huge_pages)
     }
 
     /// Sets the number of flows that the map holds before it grows. The default is 0: the map
@@ -127,55 +134,28 @@ impl FlowMapBuilder {
         if has_zero_timeout {
             return Err(BuildError::ZeroTimeout);
         }
-        if flows_max > FLOWS_MAX {
-            let (flows, flows_max) = (flows_max.into(), FLOWS_MAX.into());
+        if flows_max > TableOptions::FLOWS_MAX {
+            let (flows, flows_max) = (flows_max.into(), TableOptions::FLOWS_MAX.into());
             return Err(BuildError::TooManyFlows { flows, flows_max });
         }
         if flows_max == 0 {
             return Err(BuildError::NoCapacity);
         }
-        let settings = Settings { timeouts, huge_pages };
+        let limits =
+            TableOptions { memory_limit_bytes: memory_max_bytes, ..TableOptions::for_flows(flows_max) };
+        let options = TableOptions { timeouts, huge_pages, ..limits };
         let table = if flows == 0 {
             let first_flows = FIRST_FLOWS.min(flows_max);
-            let needed_bytes = settings.config(first_flows).bytes_needed::<K, V>();
+            let needed_bytes =
+                LineHash::<K, V>::bytes_needed(&TableOptions { flows: first_flows, ..options });
             if needed_bytes > memory_max_bytes {
                 return Err(BuildError::TooLarge { needed_bytes, limit_bytes: memory_max_bytes });
             }
-            let limits = GrowthLimits { first_flows, flows_max, memory_max_bytes };
-            Growing::without_segment(limits, LineHash::try_empty(&settings.config(0))?, settings)
+            let none = LineHash::try_empty(&options)?;
+            Growing::without_segment(none, first_flows, options, LineHash::try_new)
         } else {
-            let limits = GrowthLimits { first_flows: flows, flows_max, memory_max_bytes };
-            Growing::try_with_builder(limits, settings)?
+            Growing::try_new(flows, options, LineHash::try_new)?
         };
         Ok(FlowMap { table, hasher, now: Tick(0) })
-    }
-}
-
-/// The settings of a map, which build its segments: a closure would make the map invariant over
-/// its values.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
-    timeouts: Timeouts,
-    huge_pages: HugePages,
-}
-
-impl Settings {
-    /// Returns a builder of a map with these settings, within limits.
-    pub(super) const fn builder(self, limits: &GrowthLimits) -> FlowMapBuilder {
-        let GrowthLimits { flows_max, memory_max_bytes, .. } = *limits;
-        let builder = FlowMapBuilder::new().max_flows(flows_max).memory_max_bytes(memory_max_bytes);
-        builder.timeouts(self.timeouts).huge_pages(self.huge_pages)
-    }
-
-    /// Returns the configuration of a segment for a number of flows.
-    fn config(&self, flows: u32) -> LineHashConfig {
-        let Self { timeouts, huge_pages } = *self;
-        LineHashConfig { timeouts, huge_pages, ..LineHashConfig::for_flows(flows) }
-    }
-}
-
-impl<K: TableKey, V> BuildSegment<LineHash<K, V>> for Settings {
-    fn build(&mut self, flows: u32) -> Result<LineHash<K, V>, BuildError> {
-        LineHash::try_new(&self.config(flows))
     }
 }

@@ -5,8 +5,6 @@ mod entry;
 mod iter;
 mod traits;
 
-use builder::Settings;
-
 pub use crate::table::Flow;
 pub use builder::FlowMapBuilder;
 pub use entry::{Entry, OccupiedEntry, VacantEntry};
@@ -32,7 +30,7 @@ const AHEAD: usize = 256;
 /// The same for a short batch.
 const FEW_AHEAD: usize = 32;
 
-type Table<K, V> = Growing<K, V, LineHash<K, V>, Settings>;
+type Table<K, V> = Growing<K, V, LineHash<K, V>>;
 
 /// A map from the keys of flows to their values: `HashMap` with the additional operations that
 /// flows need.

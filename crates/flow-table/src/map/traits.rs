@@ -4,7 +4,7 @@ use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::ops::Index;
 
-use super::FlowMap;
+use super::{FlowMap, FlowMapBuilder};
 use crate::table::{FlowTable, TableKey};
 
 impl<K: TableKey + Hash, V, S: BuildHasher + Default> Default for FlowMap<K, V, S> {
@@ -27,8 +27,7 @@ impl<K: TableKey + Hash, V: Clone, S: BuildHasher + Clone> Clone for FlowMap<K, 
     ///
     /// Panics if memory is insufficient.
     fn clone(&self) -> Self {
-        let (limits, settings) = self.table.parameters();
-        let builder = settings.builder(limits).flows(self.table.len());
+        let builder = FlowMapBuilder::from_options(self.table.options()).flows(self.table.len());
         let map = builder.build_with_hasher(self.hasher.clone());
         let mut map = map.expect("memory for as many flows as there are");
         map.now = self.now;

@@ -1,19 +1,14 @@
 //! Batches over segments: the newest segment answers first, and older segments are asked for
 //! missing keys.
 
-use super::{BuildSegment, Growing, Segment};
+use super::{Growing, Segment};
 use crate::table::{FlowId, FlowTable, TableKey};
 use flowloom_flow_key::TableHash;
 
 /// Number of keys per round of lookups in older segments.
 const RETRY: usize = 32;
 
-impl<K, V, T, F> Growing<K, V, T, F>
-where
-    K: TableKey,
-    T: FlowTable<K, V>,
-    F: BuildSegment<T>,
-{
+impl<K: TableKey, V, T: FlowTable<K, V>> Growing<K, V, T> {
     /// Returns the newest segment and the older ones that contain flows.
     #[inline]
     pub(super) fn holding(&self) -> impl Iterator<Item = &Segment<T>> {

@@ -2,7 +2,7 @@
 
 use flowloom_flow_key::TableHash;
 
-use super::{BuildSegment, Growing, SEGMENTS_MAX};
+use super::{Growing, SEGMENTS_MAX};
 use crate::table::{Cursor, FlowId, FlowTable, TableKey};
 
 /// Flows of a segment that is not worth making smaller.
@@ -19,12 +19,7 @@ pub struct Drained {
     pub more: bool,
 }
 
-impl<K, V, T, F> Growing<K, V, T, F>
-where
-    K: TableKey,
-    T: FlowTable<K, V>,
-    F: BuildSegment<T>,
-{
+impl<K: TableKey, V, T: FlowTable<K, V>> Growing<K, V, T> {
     /// Gives memory back after most flows have ended: opens a segment with an eighth more space
     /// than the flows need, unless the newest has about that size, and moves the flows into it.
     ///
@@ -44,8 +39,8 @@ where
         hash: impl FnMut(&K) -> TableHash,
         on_move: impl FnMut(FlowId, FlowId),
     ) -> Drained {
-        let with_an_eighth = |flows: u32| flows.saturating_add(flows / 8).min(self.limits.flows_max);
-        let wanted = with_an_eighth(self.len()).max(self.limits.first_flows.min(FEW_FLOWS));
+        let with_an_eighth = |flows: u32| flows.saturating_add(flows / 8).min(self.options.flows);
+        let wanted = with_an_eighth(self.len()).max(self.first_flows.min(FEW_FLOWS));
         if self.newest.flows > with_an_eighth(wanted) {
             if self.count() == SEGMENTS_MAX || self.open(wanted).is_err() {
                 return Drained::default();
@@ -124,21 +119,21 @@ where
         if self.older.is_empty() || self.len() <= self.newest.flows {
             return true;
         }
-        let wanted = self.newest.flows.max(self.len().saturating_mul(2)).min(self.limits.flows_max);
+        let wanted = self.newest.flows.max(self.len().saturating_mul(2)).min(self.options.flows);
         self.count() < SEGMENTS_MAX && self.open(wanted).is_ok()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{CLASS, LIMITS, build, hash};
+    use super::super::tests::{CLASS, OPTIONS, growing, hash};
     use super::*;
     use crate::table::Tick;
     use alloc::vec::Vec;
 
     #[test]
     fn the_oldest_segment_can_be_emptied_in_bounded_steps() {
-        let mut table = Growing::try_new(LIMITS, build).unwrap();
+        let mut table = growing(OPTIONS).unwrap();
         let mut ids: Vec<_> =
             (0..120).map(|key| table.insert(key, hash(key), key * 3, CLASS, Tick(key)).unwrap()).collect();
         let before = table.stats();

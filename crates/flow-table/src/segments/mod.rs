@@ -25,7 +25,6 @@
 
 mod batch;
 mod drain;
-mod limits;
 mod past;
 mod places;
 mod reserve;
@@ -33,17 +32,19 @@ mod rivals;
 mod walk;
 
 pub use drain::Drained;
-pub use limits::{BuildSegment, GrowthLimits};
 use past::PastCounts;
 use places::{Names, Places};
 pub(crate) use walk::{Flows, FlowsMut, Found};
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
+use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::{fmt, iter, mem};
 
 use crate::error::BuildError;
 use crate::evict::Evict;
+use crate::options::TableOptions;
 use crate::table::{
     Cursor, Entry, Expired, Flow, FlowId, FlowTable, Full, FullReason, MemoryReport, TableKey, TableStats,
     Tick, TimeoutClass,
@@ -52,6 +53,9 @@ use flowloom_flow_key::TableHash;
 
 /// Maximum number of segments at a time.
 const SEGMENTS_MAX: usize = 12;
+
+/// Minimum growth factor from one segment to the next; larger if twelve segments would not suffice.
+const GROWTH: u32 = 4;
 
 /// One segment, which is a table.
 #[derive(Debug)]
@@ -62,22 +66,27 @@ struct Segment<T> {
     flows: u32,
 }
 
+/// A function that builds a segment: the `try_new` of a table.
+type Build<T> = fn(&TableOptions) -> Result<T, BuildError>;
+
+/// A function that is called for each segment, with its flows and bytes.
+type OnOpen = dyn Fn(u32, u64) + Send + Sync + UnwindSafe + RefUnwindSafe;
+
 /// A table made of tables; see the [module](self).
-///
-/// `F` builds a segment for a number of flows. If a build fails, for lack of memory or because of
-/// its limits, growth ends until a segment is freed; the table then refuses flows as
-/// [`FullReason::Memory`].
 ///
 /// # Examples
 ///
 /// ```
 /// use flowloom_flow_table::TableHash;
-/// use flowloom_flow_table::segments::GrowthLimits;
-/// use flowloom_flow_table::{FlowTable, Growing, LineHash, LineHashConfig, Tick, TimeoutClass};
+/// use flowloom_flow_table::{FlowTable, Growing, LineHash, TableOptions, Tick, TimeoutClass};
 ///
-/// let limits = GrowthLimits { first_flows: 100, flows_max: 10_000, memory_max_bytes: 1 << 30 };
-/// let build = |flows| LineHash::<u64, ()>::try_new(&LineHashConfig::for_flows(flows));
-/// let mut table = Growing::try_new(limits, build)?;
+/// struct Appliance {
+///     flows: Growing<u64, (), LineHash<u64, ()>>,
+/// }
+///
+/// let options = TableOptions { memory_limit_bytes: 1 << 30, ..TableOptions::for_flows(10_000) };
+/// let flows = Growing::try_new(100, options, LineHash::try_new)?;
+/// let Appliance { flows: mut table } = Appliance { flows };
 /// for key in 0..5000_u64 {
 ///     let hash = TableHash::from_weak(key);
 ///     table.insert(key, hash, (), TimeoutClass(0), Tick(0))?;
@@ -85,26 +94,7 @@ struct Segment<T> {
 /// assert_eq!((table.len(), table.stats().segments), (5000, 4));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
-/// If the type needs a name, for example in a `struct`, make `F` a function:
-///
-/// ```
-/// use flowloom_flow_table::segments::GrowthLimits;
-/// use flowloom_flow_table::{BuildError, Growing, LineHash, LineHashConfig};
-///
-/// type Segment = LineHash<u64, u32>;
-/// type Build = fn(u32) -> Result<Segment, BuildError>;
-///
-/// struct Appliance {
-///     flows: Growing<u64, u32, Segment, Build>,
-/// }
-///
-/// let build: Build = |flows| LineHash::try_new(&LineHashConfig::for_flows(flows));
-/// let limits = GrowthLimits { first_flows: 100, flows_max: 10_000, memory_max_bytes: 1 << 30 };
-/// let appliance = Appliance { flows: Growing::try_new(limits, build)? };
-/// # Ok::<(), BuildError>(())
-/// ```
-pub struct Growing<K, V, T, F> {
+pub struct Growing<K, V, T> {
     /// The segment that takes new flows. It lies in the table itself: behind a pointer, every
     /// operation would load its fields again.
     newest: Segment<T>,
@@ -113,8 +103,12 @@ pub struct Growing<K, V, T, F> {
     places: Places,
     /// Flows of the largest segment so far.
     largest: u32,
-    limits: GrowthLimits,
-    build: F,
+    /// Flows of the first segment.
+    first_flows: u32,
+    /// The flows and the memory of all segments together, and all else of each.
+    options: TableOptions,
+    build: Build<T>,
+    on_open: Option<Box<OnOpen>>,
     /// Growth failed, and no segment was freed since.
     stuck: bool,
     /// Counters of segments that were freed.
@@ -129,52 +123,56 @@ pub struct Growing<K, V, T, F> {
     flow: PhantomData<fn() -> (K, V)>,
 }
 
-impl<K, V, T, F> Growing<K, V, T, F>
-where
-    K: TableKey,
-    T: FlowTable<K, V>,
-    F: FnMut(u32) -> Result<T, BuildError>,
-{
-    /// Returns an empty table with one segment.
+impl<K: TableKey, V, T: FlowTable<K, V>> Growing<K, V, T> {
+    /// Returns an empty table with one segment for `first_flows`, or for all if they are fewer. The
+    /// flows and the memory of the options are the limits of all segments together.
+    ///
+    /// `build` builds a segment from the options, with a number of flows of its own; it is the
+    /// `try_new` of a table. If it fails later, for lack of memory or because of its limits, growth
+    /// ends until a segment is freed; the table then refuses flows as [`FullReason::Memory`].
     ///
     /// # Errors
     ///
     /// Returns the error of building the first segment; [`BuildError::TooLarge`] if it exceeds the
     /// limit.
-    pub fn try_new(limits: GrowthLimits, build: F) -> Result<Self, BuildError> {
-        Self::try_with_builder(limits, build)
-    }
-}
-
-impl<K, V, T, F> Growing<K, V, T, F>
-where
-    K: TableKey,
-    T: FlowTable<K, V>,
-    F: BuildSegment<T>,
-{
-    /// Returns what [`try_new`](Self::try_new) does, for any builder.
-    pub(crate) fn try_with_builder(limits: GrowthLimits, mut build: F) -> Result<Self, BuildError> {
+    pub fn try_new(
+        first_flows: u32,
+        options: TableOptions,
+        build: fn(&TableOptions) -> Result<T, BuildError>,
+    ) -> Result<Self, BuildError> {
         let mut places = Places::default();
-        let newest =
-            segment_of(limits.first_flows.min(limits.flows_max), &limits, 0, &mut places, &mut build)?;
-        Ok(Self::with_segment(newest, places, limits, build))
+        let newest = segment_of(first_flows.min(options.flows), &options, 0, &mut places, build)?;
+        Ok(Self::with_segment(newest, places, first_flows, options, build))
     }
 
     /// Returns a table that opens its first segment for its first flow. Until then it has `none`,
     /// which refuses each flow as [`FullReason::Capacity`].
-    pub(crate) fn without_segment(limits: GrowthLimits, none: T, build: F) -> Self {
+    pub(crate) fn without_segment(
+        none: T,
+        first_flows: u32,
+        options: TableOptions,
+        build: Build<T>,
+    ) -> Self {
         let none = Segment { table: none, names: Names::NONE, flows: 0 };
-        Self::with_segment(none, Places::default(), limits, build)
+        Self::with_segment(none, Places::default(), first_flows, options, build)
     }
 
-    fn with_segment(newest: Segment<T>, places: Places, limits: GrowthLimits, build: F) -> Self {
+    fn with_segment(
+        newest: Segment<T>,
+        places: Places,
+        first_flows: u32,
+        options: TableOptions,
+        build: Build<T>,
+    ) -> Self {
         Self {
             largest: newest.flows,
             newest,
             older: Vec::new(),
             places,
-            limits,
+            first_flows,
+            options,
             build,
+            on_open: None,
             stuck: false,
             past: PastCounts::default(),
             refused: 0,
@@ -185,10 +183,25 @@ where
         }
     }
 
+    /// Calls a function for each segment, the present ones and those to come, with the number of
+    /// flows for which it is built and its bytes: for a budget that the table shares with others.
+    #[must_use]
+    pub fn on_open(
+        mut self,
+        call: impl Fn(u32, u64) + Send + Sync + UnwindSafe + RefUnwindSafe + 'static,
+    ) -> Self {
+        self.all().for_each(|segment| call(segment.flows, segment.table.memory().total_bytes()));
+        self.on_open = Some(Box::new(call));
+        self
+    }
+
     /// Opens a segment for a number of flows.
     fn open(&mut self, flows: u32) -> Result<(), BuildError> {
         let bytes = self.memory().total_bytes();
-        let newest = segment_of(flows, &self.limits, bytes, &mut self.places, &mut self.build)?;
+        let newest = segment_of(flows, &self.options, bytes, &mut self.places, self.build)?;
+        if let Some(call) = &self.on_open {
+            call(flows, newest.table.memory().total_bytes());
+        }
         self.largest = self.largest.max(flows);
         let previous = mem::replace(&mut self.newest, newest);
         if previous.flows != 0 {
@@ -199,8 +212,8 @@ where
 
     /// Returns the number of flows for which growth opens the next segment.
     fn next_flows(&self) -> u32 {
-        let GrowthLimits { first_flows, flows_max, .. } = self.limits;
-        self.largest.saturating_mul(self.limits.growth()).max(first_flows).min(flows_max)
+        let growth = growth(self.first_flows, self.options.flows);
+        self.largest.saturating_mul(growth).max(self.first_flows).min(self.options.flows)
     }
 
     /// Opens a further segment; returns whether it succeeded.
@@ -242,9 +255,9 @@ where
         }
     }
 
-    /// Returns the limits, and the builder of segments.
-    pub(crate) fn parameters(&self) -> (&GrowthLimits, &F) {
-        (&self.limits, &self.build)
+    /// Returns the limits of all segments, and the options of each.
+    pub(crate) fn options(&self) -> &TableOptions {
+        &self.options
     }
 
     /// Returns the number of segments.
@@ -300,13 +313,13 @@ where
 /// Returns a new segment for a number of flows, beside segments that take a number of bytes.
 fn segment_of<K: TableKey, V, T: FlowTable<K, V>>(
     flows: u32,
-    limits: &GrowthLimits,
+    options: &TableOptions,
     bytes: u64,
     places: &mut Places,
-    build: &mut impl BuildSegment<T>,
+    build: Build<T>,
 ) -> Result<Segment<T>, BuildError> {
-    let table = build.build(flows)?;
-    let (needed_bytes, limit_bytes) = (bytes + table.memory().total_bytes(), limits.memory_max_bytes);
+    let table = build(&TableOptions { flows, ..*options })?;
+    let (needed_bytes, limit_bytes) = (bytes + table.memory().total_bytes(), options.memory_limit_bytes);
     if needed_bytes > limit_bytes {
         return Err(BuildError::TooLarge { needed_bytes, limit_bytes });
     }
@@ -316,21 +329,27 @@ fn segment_of<K: TableKey, V, T: FlowTable<K, V>>(
     Ok(Segment { table, names, flows })
 }
 
+/// Returns the smallest growth factor, from [`GROWTH`] on, with which twelve segments can hold all
+/// flows.
+fn growth(first_flows: u32, flows_max: u32) -> u32 {
+    let reach = |growth: &u32| {
+        let flows = |place| u64::from(first_flows.max(1)).saturating_mul(u64::from(*growth).pow(place));
+        (0_u32..).take(SEGMENTS_MAX).fold(0_u64, |sum, place| sum.saturating_add(flows(place)))
+    };
+    // 32 to the power of eleven exceeds any number of flows.
+    (GROWTH..32).find(|growth| reach(growth) >= u64::from(flows_max)).unwrap_or(32)
+}
+
 #[cold]
 fn older_of_mut<T>(older: &mut [Segment<T>], id: FlowId) -> Option<&mut Segment<T>> {
     older.iter_mut().find(|segment| segment.names.holds(id))
 }
 
-impl<K, V, T, F> FlowTable<K, V> for Growing<K, V, T, F>
-where
-    K: TableKey,
-    T: FlowTable<K, V>,
-    F: BuildSegment<T>,
-{
+impl<K: TableKey, V, T: FlowTable<K, V>> FlowTable<K, V> for Growing<K, V, T> {
     const MAY_EVICT: bool = T::MAY_EVICT;
 
     fn capacity(&self) -> u32 {
-        self.limits.flows_max
+        self.options.flows
     }
 
     #[inline]
@@ -445,7 +464,7 @@ where
             return Ok(Entry { id, is_new: false });
         }
         let mut vacated = None;
-        if self.len() >= self.limits.flows_max {
+        if self.len() >= self.options.flows {
             let known = self.newest.table.lookup(&key, hash).map(|id| self.newest.names.outer(id));
             if let Some(id) = known {
                 return Ok(Entry { id, is_new: false });
@@ -587,12 +606,12 @@ where
     }
 }
 
-impl<K, V, T: fmt::Debug, F> fmt::Debug for Growing<K, V, T, F> {
+impl<K, V, T: fmt::Debug> fmt::Debug for Growing<K, V, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Growing")
             .field("newest", &self.newest)
             .field("older", &self.older)
-            .field("limits", &self.limits)
+            .field("options", &self.options)
             .finish_non_exhaustive()
     }
 }
@@ -600,7 +619,8 @@ impl<K, V, T: fmt::Debug, F> fmt::Debug for Growing<K, V, T, F> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::dhash::{DHash, DHashConfig};
+    use crate::TableOptions;
+    use crate::dhash::DHash;
     use crate::state::Timeouts;
     use crate::table::Refused;
     use flowloom_flow_key::hash::fold::split_mix;
@@ -611,17 +631,17 @@ pub(crate) mod tests {
         TableHash::from_mixed(split_mix(&mut key.clone()))
     }
 
-    pub(super) fn build(flows: u32) -> Result<DHash<u64, u64>, BuildError> {
-        let timeouts = Timeouts::NEVER.with(CLASS, 80);
-        DHash::try_new(&DHashConfig { timeouts, ..DHashConfig::for_flows(flows) })
-    }
+    pub(super) const OPTIONS: TableOptions =
+        TableOptions { timeouts: Timeouts::NEVER.with(CLASS, 80), ..TableOptions::for_flows(200) };
 
-    pub(super) const LIMITS: GrowthLimits =
-        GrowthLimits { first_flows: 10, flows_max: 200, memory_max_bytes: u64::MAX };
+    /// Returns an empty table whose first segment has ten flows.
+    pub(super) fn growing(options: TableOptions) -> Result<Growing<u64, u64, DHash<u64, u64>>, BuildError> {
+        Growing::try_new(10, options, DHash::try_new)
+    }
 
     #[test]
     fn flows_keep_their_ids_while_the_table_grows_and_shrinks() {
-        let mut table = Growing::try_new(LIMITS, build).unwrap();
+        let mut table = growing(OPTIONS).unwrap();
         let ids: Vec<_> =
             (0..150).map(|key| table.insert(key, hash(key), key, CLASS, Tick(key)).unwrap()).collect();
         assert_eq!(table.stats().segments, 3);
@@ -637,20 +657,20 @@ pub(crate) mod tests {
 
     #[test]
     fn limits_on_growth_are_enforced() {
-        let mut table = Growing::try_new(LIMITS, build).unwrap();
+        let mut table = growing(OPTIONS).unwrap();
         let taken =
             (0..300).filter(|&key| table.insert(key, hash(key), key, CLASS, Tick(0)).is_ok()).count();
         assert_eq!(taken, 200);
         assert_eq!(table.stats().refused, 100);
-        let one = build(10).unwrap().memory().total_bytes();
-        let limits = GrowthLimits { memory_max_bytes: one, ..LIMITS };
-        let mut table = Growing::try_new(limits, build).unwrap();
+        let one = DHash::<u64, u64>::bytes_needed(&TableOptions { flows: 10, ..OPTIONS });
+        let options = TableOptions { memory_limit_bytes: one, ..OPTIONS };
+        let mut table = growing(options).unwrap();
         for key in 0..10 {
             table.insert(key, hash(key), key, CLASS, Tick(0)).unwrap();
         }
         let refused = table.insert(10, hash(10), 10, CLASS, Tick(0));
         assert_eq!(refused, Err(Refused { value: 10, reason: FullReason::Memory }));
-        let limits = GrowthLimits { memory_max_bytes: one - 1, ..LIMITS };
-        assert!(matches!(Growing::try_new(limits, build), Err(BuildError::TooLarge { .. })));
+        let options = TableOptions { memory_limit_bytes: one - 1, ..OPTIONS };
+        assert!(matches!(growing(options), Err(BuildError::TooLarge { .. })));
     }
 }

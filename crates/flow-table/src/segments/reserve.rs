@@ -1,14 +1,9 @@
 //! Space for flows that are yet to come.
 
-use super::{BuildSegment, Growing, SEGMENTS_MAX};
+use super::{Growing, SEGMENTS_MAX};
 use crate::table::{FlowTable, Full, FullReason, TableKey};
 
-impl<K, V, T, F> Growing<K, V, T, F>
-where
-    K: TableKey,
-    T: FlowTable<K, V>,
-    F: BuildSegment<T>,
-{
+impl<K: TableKey, V, T: FlowTable<K, V>> Growing<K, V, T> {
     /// Opens a segment now if the newest one has no space for a number of further flows, which
     /// insert then without growth. Ids stay valid.
     ///
@@ -17,7 +12,7 @@ where
     /// Returns [`FullReason::Capacity`] if that exceeds the maximum number of flows, and
     /// [`FullReason::Memory`] if no such segment can be opened; nothing has changed then.
     pub fn try_reserve(&mut self, flows: u32) -> Result<(), Full> {
-        if self.limits.flows_max.saturating_sub(self.len()) < flows {
+        if self.options.flows.saturating_sub(self.len()) < flows {
             return Err(Full { reason: FullReason::Capacity });
         }
         if self.newest.flows.saturating_sub(self.newest.table.len()) >= flows {
@@ -45,15 +40,15 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{CLASS, LIMITS, build, hash};
+    use super::super::tests::{CLASS, OPTIONS, growing, hash};
     use super::*;
-    use crate::segments::GrowthLimits;
+    use crate::options::TableOptions;
     use crate::table::Tick;
 
     #[test]
     fn reserved_space_takes_flows_without_growth() {
         for (before, flows) in [(0, 0), (0, 10), (0, 200), (5, 5), (5, 6), (10, 190), (150, 50)] {
-            let mut table = Growing::try_new(LIMITS, build).unwrap();
+            let mut table = growing(OPTIONS).unwrap();
             for key in 0..before {
                 table.insert(key, hash(key), key, CLASS, Tick(0)).unwrap();
             }
@@ -70,14 +65,14 @@ mod tests {
 
     #[test]
     fn space_beyond_a_limit_is_not_reserved() {
-        let mut table = Growing::try_new(LIMITS, build).unwrap();
+        let mut table = growing(OPTIONS).unwrap();
         table.insert(1, hash(1), 1, CLASS, Tick(0)).unwrap();
         let before = table.memory();
         for flows in [200, 201, u32::MAX] {
             assert_eq!(table.try_reserve(flows), Err(Full { reason: FullReason::Capacity }));
         }
-        let limits = GrowthLimits { memory_max_bytes: before.total_bytes() * 3, ..LIMITS };
-        let mut table = Growing::try_new(limits, build).unwrap();
+        let options = TableOptions { memory_limit_bytes: before.total_bytes() * 3, ..OPTIONS };
+        let mut table = growing(options).unwrap();
         assert_eq!(table.try_reserve(200), Err(Full { reason: FullReason::Memory }));
         assert_eq!(table.memory(), before);
         table.try_reserve(11).expect("a segment for eleven flows is smaller than one for forty");

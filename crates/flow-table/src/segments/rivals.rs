@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use flowloom_flow_key::TableHash;
 
 use super::places::Names;
-use super::{BuildSegment, Growing, Segment};
+use super::{Growing, Segment};
 use crate::evict::Evict;
 use crate::table::{Flow, FlowId, FlowTable, TableKey};
 
@@ -29,12 +29,7 @@ impl<K: TableKey, V, P: Evict<K, V>> Evict<K, V> for Renamed<'_, K, V, P> {
     }
 }
 
-impl<K, V, T, F> Growing<K, V, T, F>
-where
-    K: TableKey,
-    T: FlowTable<K, V>,
-    F: BuildSegment<T>,
-{
+impl<K: TableKey, V, T: FlowTable<K, V>> Growing<K, V, T> {
     /// Evicts a rival of a new flow, from the youngest segment in which the policy allows it, and
     /// returns how many segments are younger than that one.
     pub(super) fn evict_for(&mut self, hash: TableHash, policy: &mut impl Evict<K, V>) -> Option<usize> {

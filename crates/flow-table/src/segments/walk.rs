@@ -5,17 +5,13 @@ use core::{array, slice};
 use flowloom_flow_key::TableHash;
 
 use super::places::Names;
-use super::{BuildSegment, Growing, Segment};
+use super::{Growing, Segment};
 use crate::indexed::Indexed;
 use crate::linehash::{self, LineHash};
 use crate::state::slab::State;
 use crate::table::{FlowId, FlowTable, TableKey, Tick, TimeoutClass};
 
-impl<K, V, F> Growing<K, V, LineHash<K, V>, F>
-where
-    K: TableKey,
-    F: BuildSegment<LineHash<K, V>>,
-{
+impl<K: TableKey, V> Growing<K, V, LineHash<K, V>> {
     /// Returns the value of a key without the id, whose conversion would take a tenth of the time
     /// of a lookup.
     #[inline(always)]

@@ -20,4 +20,4 @@ pub mod reference;
 pub mod table;
 
 pub use reference::ReferenceSigHash;
-pub use table::{SigHash, SigHashConfig};
+pub use table::SigHash;

@@ -13,9 +13,10 @@ use core::fmt;
 use flowloom_cpu::pages::PageReport;
 
 use super::layout::{BINS, bucket_of, place_of, signature_of, state_of, with};
-use super::table::{SigHash, SigHashConfig};
+use super::table::SigHash;
 use crate::error::BuildError;
 use crate::indexed::Indexed;
+use crate::options::TableOptions;
 use crate::probe::{NoProbe, Probe};
 use crate::state::States;
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
@@ -27,10 +28,11 @@ use flowloom_flow_key::TableHash;
 ///
 /// ```
 /// use flowloom_flow_table::probe::Counts;
-/// use flowloom_flow_table::sighash::{ReferenceSigHash, SigHashConfig};
+/// use flowloom_flow_table::sighash::ReferenceSigHash;
+/// use flowloom_flow_table::TableOptions;
 /// use flowloom_flow_table::{FlowTable, TableHash, Tick, TimeoutClass};
 ///
-/// let mut table = ReferenceSigHash::<u64, ()>::try_new(&SigHashConfig::for_flows(100))?;
+/// let mut table = ReferenceSigHash::<u64, ()>::try_new(&TableOptions::for_flows(100))?;
 /// table.insert(7, TableHash::from_weak(7), (), TimeoutClass(0), Tick(0))?;
 /// let mut counts = Counts::default();
 /// assert!(table.find_counting(&7, TableHash::from_weak(7), &mut counts).is_some());
@@ -44,9 +46,9 @@ impl<K: TableKey, V> ReferenceSigHash<K, V> {
     ///
     /// # Errors
     ///
-    /// Returns [`BuildError`] for an invalid configuration, or one that exceeds the memory.
-    pub fn try_new(config: &SigHashConfig) -> Result<Self, BuildError> {
-        SigHash::try_new(config).map(Self)
+    /// Returns [`BuildError`] for invalid options, or a table that exceeds the memory.
+    pub fn try_new(options: &TableOptions) -> Result<Self, BuildError> {
+        SigHash::try_new(options).map(Self)
     }
 
     /// Returns the flow of a key, and reports each step to `probe`.
@@ -169,8 +171,8 @@ mod tests {
     use alloc::vec::Vec;
 
     /// Two buckets; the highest bit of a hash selects one, and the pool has three states.
-    fn config() -> SigHashConfig {
-        SigHashConfig { buckets: Some(2), pool: Some(3), ..SigHashConfig::for_flows(11) }
+    fn config() -> TableOptions {
+        TableOptions { buckets: Some(2), pool: Some(3), ..TableOptions::for_flows(11) }
     }
 
     /// The hash of a key of the second bucket, with a signature of its own.

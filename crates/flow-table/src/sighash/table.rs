@@ -7,7 +7,7 @@
 
 use core::fmt;
 
-use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
+use flowloom_cpu::pages::{LineArray, PageReport};
 use flowloom_cpu::prefetch;
 use flowloom_flow_key::TableHash;
 
@@ -15,99 +15,39 @@ use super::layout::{BINS, bucket_of, equal, first, place_of, signature_of, state
 use crate::conflict::ConflictLists;
 use crate::error::{BuildError, check_size};
 use crate::indexed::Indexed;
-use crate::state::{States, Timeouts};
+use crate::options::TableOptions;
+use crate::state::States;
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 
 /// Number of keys whose lines are in flight together. At a million flows on Zen 5, 128 takes two
 /// thirds of the time of 32.
 const STAGE: usize = 128;
 
+/// Maximum number of exceptions of one bucket, unless an option sets it.
+const LIST_CAP: u32 = 16;
+
 /// Number of buckets that an eviction searches if the pool has no state left and no flow of the own
 /// bucket may be evicted. Two in five buckets are empty; the search reads eight or nine lines.
 const FURTHER: usize = 128;
 
-/// How a [`SigHash`] is built.
-///
-/// Fields may be added in any version: a literal ends with `..SigHashConfig::for_flows(n)`.
-///
-/// # Examples
-///
-/// ```
-/// use flowloom_flow_table::{FlowTable, SigHash, SigHashConfig};
-/// let table = SigHash::<u64, ()>::try_new(&SigHashConfig::for_flows(10_000))?;
-/// assert_eq!(table.capacity(), 10_000);
-/// # Ok::<(), flowloom_flow_table::BuildError>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct SigHashConfig {
-    /// The maximum number of flows, up to [`FLOWS_MAX`](Self::FLOWS_MAX), which is 2²⁸; with
-    /// explicit [`buckets`](Self::buckets) up to 2³⁰, if four states per bucket plus the pool are
-    /// at most 2³¹ − 1.
-    pub flows: u32,
-    /// Number of buckets; `None` for one per flow, rounded up to a power of two: the paper's load
-    /// factor below 1 [FLOWNP Fig. 5]. That is four states per flow, and nearly eight if the number
-    /// of flows is just above a power of two.
-    pub buckets: Option<u32>,
-    /// Number of states for exceptions; `None` for 3 % of the flows plus 64.
-    pub pool: Option<u32>,
-    /// Maximum number of exceptions of one bucket.
-    pub list_cap: u32,
-    /// Maximum idle time of flows.
-    pub timeouts: Timeouts,
-    /// Whether to request huge pages.
-    pub huge_pages: HugePages,
-    /// Limit of the reserved memory in bytes; see [`BuildError::OutOfMemory`] about free memory.
-    pub memory_limit_bytes: u64,
+/// The sizes of a table with some options.
+struct Sizes {
+    buckets: u32,
+    pool: u32,
 }
 
-impl SigHashConfig {
-    /// Maximum number of flows in a table with a bucket per flow; the next power of two would have
-    /// more states than slots can be numbered.
-    pub const FLOWS_MAX: u32 = 1 << 28;
-
-    /// Returns the configuration for a number of flows: no timeouts, no memory limit.
-    #[must_use]
-    pub const fn for_flows(flows: u32) -> Self {
+impl Sizes {
+    fn new(options: &TableOptions) -> Self {
+        let flows = options.flows;
         Self {
-            flows,
-            buckets: None,
-            pool: None,
-            list_cap: 16,
-            timeouts: Timeouts::NEVER,
-            huge_pages: HugePages::Try,
-            memory_limit_bytes: u64::MAX,
+            buckets: options.buckets.unwrap_or(flows.min(1 << 30).next_power_of_two()).max(1),
+            pool: options.pool.unwrap_or(flows / 100 * 3 + 64),
         }
     }
 
-    /// Returns the number of buckets.
-    pub fn bucket_count(&self) -> u32 {
-        self.buckets.unwrap_or(self.flows.min(1 << 30).next_power_of_two()).max(1)
-    }
-
-    /// Returns the number of states for exceptions.
-    pub fn pool_size(&self) -> u32 {
-        self.pool.unwrap_or(self.flows / 100 * 3 + 64)
-    }
-
-    /// Returns the bytes that a table of keys `K` and values `V` reserves.
-    pub fn bytes_needed<K: Copy, V>(&self) -> u64 {
-        let (buckets, pool) = (u64::from(self.bucket_count()), u64::from(self.pool_size()));
-        buckets * size_of::<u32>() as u64
-            + ConflictLists::bytes_needed(buckets, pool)
-            + States::<K, V>::bytes_needed(self.places(), &self.timeouts)
-    }
-
+    /// Returns the number of bins of all buckets and states for exceptions together.
     fn places(&self) -> u64 {
-        u64::from(self.bucket_count()) * u64::from(BINS) + u64::from(self.pool_size())
-    }
-
-    /// Returns the number of states, if the numbers are consistent and within the limit.
-    pub(super) fn check<K: Copy, V>(&self) -> Result<u32, BuildError> {
-        if self.buckets.is_none() && self.flows > Self::FLOWS_MAX {
-            let (flows, flows_max) = (self.flows.into(), Self::FLOWS_MAX.into());
-            return Err(BuildError::TooManyFlows { flows, flows_max });
-        }
-        check_size(self.flows, self.places(), self.bytes_needed::<K, V>(), self.memory_limit_bytes)
+        u64::from(self.buckets) * u64::from(BINS) + u64::from(self.pool)
     }
 }
 
@@ -120,28 +60,46 @@ pub struct SigHash<K, V> {
 }
 
 impl<K: TableKey, V> SigHash<K, V> {
-    /// Returns an empty table. Memory is reserved but not touched.
+    /// Maximum number of flows in a table with a bucket per flow; the next power of two would have
+    /// more states than slots can be numbered. With explicit
+    /// [`buckets`](TableOptions::buckets), up to 2³⁰ flows are possible if four states per bucket
+    /// plus the pool are at most 2³¹ − 1.
+    pub const FLOWS_MAX: u32 = 1 << 28;
+
+    /// Returns an empty table.
     ///
     /// # Errors
     ///
-    /// Returns [`BuildError`] for an invalid configuration, or one that exceeds the memory.
-    pub fn try_new(config: &SigHashConfig) -> Result<Self, BuildError> {
-        let places = config.check::<K, V>()?;
-        let bucket_count = config.bucket_count();
-        Ok(Self {
-            words: LineArray::try_new(bucket_count as usize, config.huge_pages)?,
-            bucket_count,
-            exceptions: ConflictLists::try_new(bucket_count, config.pool_size(), config.list_cap)?,
-            states: States::try_new(places, config.flows, config.timeouts, config.huge_pages)?,
-        })
+    /// Returns [`BuildError`] for invalid options, or a table that exceeds the memory.
+    pub fn try_new(options: &TableOptions) -> Result<Self, BuildError> {
+        if options.buckets.is_none() && options.flows > Self::FLOWS_MAX {
+            let (flows, flows_max) = (options.flows.into(), Self::FLOWS_MAX.into());
+            return Err(BuildError::TooManyFlows { flows, flows_max });
+        }
+        let sizes = Sizes::new(options);
+        let places = check_size(options, sizes.places(), Self::bytes_needed(options))?;
+        let Sizes { buckets, pool } = sizes;
+        let mut table = Self {
+            words: LineArray::try_new(buckets as usize, options.huge_pages)?,
+            bucket_count: buckets,
+            exceptions: ConflictLists::try_new(buckets, pool, options.list_cap.unwrap_or(LIST_CAP))?,
+            states: States::try_new(places, options)?,
+        };
+        if options.prefault {
+            table.words.prefault();
+            table.exceptions.prefault();
+            table.states.prefault();
+        }
+        Ok(table)
     }
 
-    /// Makes the whole table resident; otherwise the first flow in a fresh page pays for the page
-    /// fault.
-    pub fn prefault(&mut self) {
-        self.words.prefault();
-        self.exceptions.prefault();
-        self.states.prefault();
+    /// Returns the bytes that a table with these options reserves.
+    pub fn bytes_needed(options: &TableOptions) -> u64 {
+        let sizes = Sizes::new(options);
+        let (buckets, pool) = (u64::from(sizes.buckets), u64::from(sizes.pool));
+        buckets * size_of::<u32>() as u64
+            + ConflictLists::bytes_needed(buckets, pool)
+            + States::<K, V>::bytes_needed(sizes.places(), &options.timeouts)
     }
 
     /// Returns the number of buckets.
@@ -363,24 +321,15 @@ mod tests {
     #[test]
     fn ten_million_flows_get_the_papers_buckets_and_three_in_a_hundred_exceptions() {
         // [FLOWNP §4.2]: 2²⁴ buckets. Its 24 MB are 64 MiB, four signatures of a byte in each.
-        let config = SigHashConfig::for_flows(10_000_000);
-        assert_eq!((config.bucket_count(), config.pool_size()), (1 << 24, 300_064));
-        let (words, listed, heads, elements) = (64 << 20, 2 << 20, 64 << 20, 300_064 * 16);
-        let states = States::<u64, ()>::bytes_needed((4 << 24) + 300_064, &Timeouts::NEVER);
-        assert_eq!(config.bytes_needed::<u64, ()>(), words + listed + heads + elements + states);
-        let own = SigHashConfig { buckets: Some(0), pool: Some(5), ..config };
-        assert_eq!((own.bucket_count(), own.pool_size()), (1, 5));
-    }
-
-    #[test]
-    fn a_bucket_per_flow_has_fewer_states_than_slots_can_be_numbered() {
-        let check = |flows, buckets| {
-            SigHashConfig { buckets, ..SigHashConfig::for_flows(flows) }.check::<u64, ()>()
+        let config = TableOptions::for_flows(10_000_000);
+        let sizes = |options| {
+            let Sizes { buckets, pool } = Sizes::new(&options);
+            (buckets, pool)
         };
-        let most = 1 << 28;
-        assert_eq!(check(most, None), Ok(most * 4 + most / 100 * 3 + 64));
-        let too_many = BuildError::TooManyFlows { flows: u64::from(most) + 1, flows_max: most.into() };
-        assert_eq!(check(most + 1, None), Err(too_many));
-        assert!(check(most + 1, Some(most)).is_ok());
+        assert_eq!(sizes(config), (1 << 24, 300_064));
+        let (words, listed, heads, elements) = (64 << 20, 2 << 20, 64 << 20, 300_064 * 16);
+        let states = States::<u64, ()>::bytes_needed((4 << 24) + 300_064, &crate::Timeouts::NEVER);
+        assert_eq!(SigHash::<u64, ()>::bytes_needed(&config), words + listed + heads + elements + states);
+        assert_eq!(sizes(TableOptions { buckets: Some(0), pool: Some(5), ..config }), (1, 5));
     }
 }

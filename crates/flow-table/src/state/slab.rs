@@ -12,10 +12,9 @@
 //! With a [`FlowKey`](flowloom_flow_key::FlowKey), the fields that a packet needs before its value
 //! (identity, time, key) are one cache line; a small value adds a neighbouring line.
 
-use flowloom_cpu::pages::{
-    AllocError, Generation, HugePages, PageReport, SlotArray, SlotView, SlotWalkMut,
-};
+use flowloom_cpu::pages::{AllocError, Generation, PageReport, SlotArray, SlotView, SlotWalkMut};
 
+use crate::options::TableOptions;
 use crate::state::wheel::{Timeouts, Wheel};
 use crate::table::{Cursor, Flow, FlowId, TableStats, Tick, TimeoutClass};
 
@@ -156,22 +155,18 @@ impl<K: Copy, V> States<K, V> {
         states_bytes + Wheel::bytes_needed(slots, timeouts)
     }
 
-    /// Returns vacant slots, of which at most `capacity` will be used.
+    /// Returns vacant slots, of which at most the flows of the options will be used.
     ///
     /// # Errors
     ///
     /// Returns [`AllocError`] if the allocator refuses the memory.
-    pub fn try_new(
-        slots: u32,
-        capacity: u32,
-        timeouts: Timeouts,
-        huge: HugePages,
-    ) -> Result<Self, AllocError> {
+    pub fn try_new(slots: u32, options: &TableOptions) -> Result<Self, AllocError> {
+        let timeouts = options.timeouts;
         Ok(Self {
-            slots: SlotArray::try_new(slots, huge)?,
+            slots: SlotArray::try_new(slots, options.huge_pages)?,
             wheel: Wheel::try_new(slots, &timeouts)?,
             timeouts,
-            capacity,
+            capacity: options.flows,
             came: 0,
             went: 0,
             evicted: 0,

@@ -9,7 +9,7 @@ use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_table::evict::Evict;
 use flowloom_flow_table::laws::{Operation, check};
 use flowloom_flow_table::{
-    Cursor, DHash, DHashConfig, Entry, Expired, Flow, FlowId, FlowTable, Full, MemoryReport, TableStats,
+    Cursor, DHash, Entry, Expired, Flow, FlowId, FlowTable, Full, MemoryReport, TableOptions, TableStats,
     Tick, TimeoutClass, Timeouts,
 };
 
@@ -100,7 +100,7 @@ impl FlowTable<u64, u64> for Plain {
 
 fn perform(answer: Answer) {
     let timeouts = Timeouts::NEVER.with(TimeoutClass(0), 100);
-    let config = DHashConfig { buckets: Some(4), timeouts, ..DHashConfig::for_flows(64) };
+    let config = TableOptions { buckets: Some(4), timeouts, ..TableOptions::for_flows(64) };
     let table = DHash::try_new(&config).expect("a small table");
     let mut table =
         Plain { table, in_batches: answer, now: Cell::new(Answer::Right), before: Cell::default() };

@@ -5,40 +5,32 @@ use std::collections::HashMap;
 
 use flowloom_flow_key::hash::fold::split_mix;
 
-use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::{
-    BuildError, DHash, DHashConfig, FlowId, FlowTable, FullReason, Growing, LineHash, LineHashConfig, Tick,
-    TimeoutClass, Timeouts,
+    BuildError, DHash, FlowId, FlowTable, FullReason, Growing, LineHash, TableOptions, Tick, TimeoutClass,
+    Timeouts,
 };
 use proptest::prelude::*;
 
 const CLASS: TimeoutClass = TimeoutClass(0);
 
-/// Returns a segment for a number of flows; flows of one hash fill a bucket of sixteen, and then
+/// Returns a segment; flows of one hash fill a bucket of sixteen, and then
 /// its list.
-fn build_segment(flows: u32) -> Result<DHash<u64, u64>, BuildError> {
-    DHash::try_new(&DHashConfig {
+fn build_segment(options: &TableOptions) -> Result<DHash<u64, u64>, BuildError> {
+    DHash::try_new(&TableOptions {
         buckets: Some(1),
-        pool: Some(flows),
-        list_cap: 1000,
+        pool: Some(options.flows),
+        list_cap: Some(1000),
         timeouts: Timeouts::NEVER.with(CLASS, 100),
-        ..DHashConfig::for_flows(flows)
+        ..*options
     })
-}
-
-fn limits(first_flows: u32, flows_max: u32) -> GrowthLimits {
-    GrowthLimits { first_flows, flows_max, memory_max_bytes: u64::MAX }
 }
 
 #[test]
 fn released_segment_is_reused_under_new_ids() {
     // All flows go into one bucket of sixteen, so that a segment is full long before its nominal
     // number of flows.
-    let build = |flows| {
-        let config = DHashConfig { buckets: Some(13), pool: Some(0), ..DHashConfig::for_flows(flows) };
-        DHash::<u64, u64>::try_new(&config)
-    };
-    let mut table = Growing::try_new(limits(200, 200), build).unwrap();
+    let options = TableOptions { buckets: Some(13), pool: Some(0), ..TableOptions::for_flows(200) };
+    let mut table = Growing::try_new(200, options, DHash::<u64, u64>::try_new).unwrap();
     // Twelve places.
     let ids: Vec<FlowId> = (0..192)
         .map(|key| table.insert(key, TableHash::default(), key, CLASS, Tick(0)).expect("a place for each"))
@@ -73,10 +65,11 @@ fn released_segment_is_reused_under_new_ids() {
 
 #[test]
 fn small_table_grows_to_its_maximum() {
-    let build = |flows| LineHash::<u64, ()>::try_new(&LineHashConfig::for_flows(flows));
     let flows_max = if cfg!(miri) { 1000 } else { 50_000 };
     for first in [1, 3, 40] {
-        let mut table = Growing::try_new(limits(first, flows_max), build).unwrap();
+        let mut table =
+            Growing::try_new(first, TableOptions::for_flows(flows_max), LineHash::<u64, ()>::try_new)
+                .unwrap();
         for key in 0..u64::from(flows_max) {
             let taken =
                 table.insert(key, TableHash::from_mixed(split_mix(&mut key.clone())), (), CLASS, Tick(0));
@@ -88,11 +81,13 @@ fn small_table_grows_to_its_maximum() {
 
 #[test]
 fn table_built_for_many_flows_shrinks() {
-    let build = |flows| LineHash::<u64, u64>::try_new(&LineHashConfig::for_flows(flows));
+    let bytes_of = |flows| LineHash::<u64, u64>::bytes_needed(&TableOptions::for_flows(flows));
     let hash = |key: &u64| TableHash::from_weak(*key);
     let flows = if cfg!(miri) { 5_000 } else { 100_000_u64 };
     let flows_max = u32::try_from(flows).unwrap();
-    let mut table = Growing::try_new(limits(flows_max, flows_max), build).unwrap();
+    let mut table =
+        Growing::try_new(flows_max, TableOptions::for_flows(flows_max), LineHash::<u64, u64>::try_new)
+            .unwrap();
     for left in [flows, flows / 4, flows / 4 + 100, 2_000, 3, 0] {
         for key in 0..flows {
             match (key < left, table.lookup(&key, hash(&key)).is_some()) {
@@ -105,7 +100,7 @@ fn table_built_for_many_flows_shrinks() {
         }
         while table.shrink(100, hash, |_, _| {}).more {}
         let wanted = u32::try_from(left).unwrap().max(1024);
-        let (bytes, built) = (table.memory().total_bytes(), build(wanted).unwrap().memory().total_bytes());
+        let (bytes, built) = (table.memory().total_bytes(), bytes_of(wanted));
         assert!(bytes * 10 <= built * 13, "{bytes} bytes for {left} flows, not {built}");
         assert!((0..flows).all(|key| table.lookup_value(&key, hash(&key)).is_some() == (key < left)));
     }
@@ -113,12 +108,11 @@ fn table_built_for_many_flows_shrinks() {
 
 #[test]
 fn smaller_segment_opens_if_memory_is_short() {
-    let build = |flows| LineHash::<u64, ()>::try_new(&LineHashConfig::for_flows(flows));
-    let one = build(1000).unwrap().memory().total_bytes();
+    let one = LineHash::<u64, ()>::bytes_needed(&TableOptions::for_flows(1000));
     for (times, least) in [(2, 1000), (3, 2000), (4, 3000), (6, 5000)] {
-        let memory_max_bytes = one * times + 1000;
-        let mut table =
-            Growing::try_new(GrowthLimits { memory_max_bytes, ..limits(1000, 100_000) }, build).unwrap();
+        let memory_limit_bytes = one * times + 1000;
+        let options = TableOptions { memory_limit_bytes, ..TableOptions::for_flows(100_000) };
+        let mut table = Growing::try_new(1000, options, LineHash::<u64, ()>::try_new).unwrap();
         let taken = (0..10_000_u64)
             .filter(|key| {
                 table
@@ -127,13 +121,13 @@ fn smaller_segment_opens_if_memory_is_short() {
             })
             .count();
         assert!(taken >= least, "{taken} with memory for {times} thousand");
-        assert!(table.memory().total_bytes() <= memory_max_bytes);
+        assert!(table.memory().total_bytes() <= memory_limit_bytes);
     }
 }
 
 #[test]
 fn next_oldest_segment_is_drained_from_its_beginning() {
-    let mut table = Growing::try_new(limits(4, 1000), build_segment).unwrap();
+    let mut table = Growing::try_new(4, TableOptions::for_flows(1000), build_segment).unwrap();
     // Parts of 4, 16 and 64 flows.
     for key in 0..25 {
         table.insert(key, TableHash::default(), key, CLASS, Tick(0)).unwrap();
@@ -161,8 +155,7 @@ proptest! {
     fn a_table_that_grows_and_shrinks_loses_no_flow(
         steps in prop::collection::vec((0_u8..16, 0_u64..120), 1..if cfg!(miri) { 40 } else { 400 }),
     ) {
-        let build = |flows| LineHash::<u64, u64>::try_new(&LineHashConfig::for_flows(flows));
-        let mut table = Growing::try_new(limits(10, 500), build).unwrap();
+        let mut table = Growing::try_new(10, TableOptions::for_flows(500), LineHash::<u64, u64>::try_new).unwrap();
         let hash_of = |key: &u64| TableHash::from_mixed(split_mix(&mut key.clone()));
         let mut map: HashMap<u64, (FlowId, u64)> = HashMap::new();
         for (number, (step, key)) in (0_u64..).zip(steps) {

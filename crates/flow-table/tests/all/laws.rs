@@ -5,16 +5,13 @@ use flowloom_cpu::features::Isa;
 use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_flow_table::TableHash;
-use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
+use flowloom_flow_table::baseline::{Chained, DirectTable};
 use flowloom_flow_table::dhash::ReferenceDHash;
 use flowloom_flow_table::dhash::major_location::{FirstSlot, Folded, LowBits};
 use flowloom_flow_table::dhash::signature::Keyed;
 use flowloom_flow_table::laws::{Operation, check};
-use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::sighash::ReferenceSigHash;
-use flowloom_flow_table::{
-    DHash, DHashConfig, Growing, LineHash, LineHashConfig, SigHash, SigHashConfig, TimeoutClass, Timeouts,
-};
+use flowloom_flow_table::{DHash, Growing, LineHash, SigHash, TableOptions, TimeoutClass, Timeouts};
 use proptest::prelude::*;
 
 const CASES: u32 = if cfg!(miri) { 2 } else { 96 };
@@ -80,61 +77,51 @@ fn numbered(mask: u64) -> impl Fn(u16) -> (u64, TableHash) {
     move |number| (u64::from(number), TableHash::from_mixed(split_mix(&mut u64::from(number)) & mask))
 }
 
-fn config(flows: u32, buckets: u32, pool: u32, list_cap: u32) -> DHashConfig {
-    DHashConfig {
+fn config(flows: u32, buckets: u32, pool: u32, list_cap: u32) -> TableOptions {
+    TableOptions {
         buckets: Some(buckets),
         pool: Some(pool),
-        list_cap,
+        list_cap: Some(list_cap),
         timeouts: timeouts(),
-        ..DHashConfig::for_flows(flows)
+        ..TableOptions::for_flows(flows)
     }
 }
 
 /// Space for all keys even if they share one bucket.
-fn roomy(buckets: u32) -> DHashConfig {
+fn roomy(buckets: u32) -> TableOptions {
     config(64, buckets, 64, 64)
 }
 
 /// Rejects flows for every reason: capacity, pool, list limit.
-fn tight() -> impl Strategy<Value = DHashConfig> {
+fn tight() -> impl Strategy<Value = TableOptions> {
     (1_u32..4, 0_u32..8, 0_u32..6, 1_u32..40).prop_map(|(buckets, pool, list_cap, flows)| {
         config(flows.min(buckets * 16 + pool), buckets, pool, list_cap)
     })
 }
 
-fn check_production(config: &DHashConfig, mask: u64, roomy: bool, operations: &[Operation]) {
+fn check_production(config: &TableOptions, mask: u64, roomy: bool, operations: &[Operation]) {
     for isa in Isa::available() {
-        let config = DHashConfig { isa: Some(isa), ..config.clone() };
+        let config = TableOptions { isa: Some(isa), ..*config };
         let mut table = DHash::<u64, u64>::try_new(&config).expect("a small table");
         check(&mut table, &numbered(mask), timeouts(), roomy, operations);
     }
 }
 
-fn line_config(flows: u32, lines: u32, pool: u32, list_cap: u32) -> LineHashConfig {
-    LineHashConfig {
-        lines: Some(lines),
-        pool: Some(pool),
-        list_cap,
-        timeouts: timeouts(),
-        ..LineHashConfig::for_flows(flows)
-    }
-}
-
-fn tight_lines() -> impl Strategy<Value = LineHashConfig> {
+fn tight_lines() -> impl Strategy<Value = TableOptions> {
     (1_u32..4, 0_u32..8, 0_u32..6, 1_u32..70).prop_map(|(lines, pool, list_cap, flows)| {
-        line_config(flows.min(lines * 30 + pool), lines, pool, list_cap)
+        config(flows.min(lines * 30 + pool), lines, pool, list_cap)
     })
 }
 
-fn check_lines(config: &LineHashConfig, mask: u64, roomy: bool, operations: &[Operation]) {
+fn check_lines(config: &TableOptions, mask: u64, roomy: bool, operations: &[Operation]) {
     for isa in Isa::available() {
-        let config = LineHashConfig { isa: Some(isa), ..config.clone() };
+        let config = TableOptions { isa: Some(isa), ..*config };
         let mut table = LineHash::<u64, u64>::try_new(&config).expect("a small table");
         check(&mut table, &numbered(mask), timeouts(), roomy, operations);
     }
 }
 
-fn check_signatures(config: &SigHashConfig, mask: u64, roomy: bool, operations: &[Operation]) {
+fn check_signatures(config: &TableOptions, mask: u64, roomy: bool, operations: &[Operation]) {
     let keys = numbered(mask);
     let mut table = SigHash::<u64, u64>::try_new(config).expect("a small table");
     check(&mut table, &keys, timeouts(), roomy, operations);
@@ -151,21 +138,14 @@ fn check_baselines(
     operations: &[Operation],
 ) {
     let keys = numbered(mask);
-    let config =
-        ChainedConfig { buckets, list_cap, timeouts: timeouts(), ..ChainedConfig::for_flows(flows) };
+    let config = config(flows, buckets, 0, list_cap);
     let mut table = Chained::<u64, u64>::try_new(&config).expect("a small table");
     check(&mut table, &keys, timeouts(), roomy, operations);
-    let config = DirectTableConfig {
-        buckets: Some(buckets),
-        list_cap,
-        timeouts: timeouts(),
-        ..DirectTableConfig::for_flows(flows)
-    };
     let mut table = DirectTable::<u64, u64>::try_new(&config).expect("a small table");
     check(&mut table, &keys, timeouts(), roomy, operations);
 }
 
-fn check_reference(config: &DHashConfig, mask: u64, roomy: bool, operations: &[Operation]) {
+fn check_reference(config: &TableOptions, mask: u64, roomy: bool, operations: &[Operation]) {
     let keys = numbered(mask);
     let mut table = ReferenceDHash::<u64, u64>::try_new(config).expect("a small table");
     check(&mut table, &keys, timeouts(), roomy, operations);
@@ -192,7 +172,7 @@ proptest! {
 
     #[test]
     fn line_hash_passes_the_law_suite(operations in operations(104), mask in mask(), lines in 1_u32..6) {
-        check_lines(&line_config(104, lines, 104, 104), mask, true, &operations);
+        check_lines(&config(104, lines, 104, 104), mask, true, &operations);
     }
 
     #[test]
@@ -204,9 +184,7 @@ proptest! {
     fn signatures_of_eight_bits_pass_the_law_suite(
         operations in operations(64), mask in mask(), buckets in 1_u32..20,
     ) {
-        let config = SigHashConfig { buckets: Some(buckets), pool: Some(64), list_cap: 64, timeouts: timeouts(),
-            ..SigHashConfig::for_flows(64) };
-        check_signatures(&config, mask, true, &operations);
+        check_signatures(&roomy(buckets), mask, true, &operations);
     }
 
     #[test]
@@ -215,9 +193,7 @@ proptest! {
         flows in 1_u32..24,
     ) {
         let flows = flows.min(buckets * 4 + pool);
-        let config = SigHashConfig { buckets: Some(buckets), pool: Some(pool), list_cap, timeouts: timeouts(),
-            ..SigHashConfig::for_flows(flows) };
-        check_signatures(&config, mask, false, &operations);
+        check_signatures(&config(flows, buckets, pool, list_cap), mask, false, &operations);
     }
 
     #[test]
@@ -245,23 +221,16 @@ proptest! {
 
     #[test]
     fn growing_table_passes_the_law_suite(operations in operations(64), mask in mask(), first in 1_u32..10) {
-        let limits = GrowthLimits { first_flows: first, flows_max: 64, memory_max_bytes: u64::MAX };
-        let build = |flows| {
-            let roomy = DHashConfig { list_cap: 64, pool: Some(64), ..DHashConfig::for_flows(flows) };
-            DHash::<u64, u64>::try_new(&DHashConfig { timeouts: timeouts(), ..roomy })
-        };
-        let mut table = Growing::try_new(limits, build).expect("a small table");
+        let options = TableOptions { buckets: None, ..config(64, 0, 64, 64) };
+        let mut table = Growing::try_new(first, options, DHash::<u64, u64>::try_new).expect("a small table");
         check(&mut table, &numbered(mask), timeouts(), true, &operations);
     }
 
     #[test]
     fn small_growing_table_passes_the_law_suite(operations in operations(64), mask in mask()) {
-        let limits = GrowthLimits { first_flows: 2, flows_max: 30, memory_max_bytes: 40_000 };
-        let build = |flows| {
-            let roomy = DHashConfig { list_cap: 3, pool: Some(4), ..DHashConfig::for_flows(flows) };
-            DHash::<u64, u64>::try_new(&DHashConfig { timeouts: timeouts(), ..roomy })
-        };
-        let mut table = Growing::try_new(limits, build).expect("a small table");
+        let limited = config(30, 0, 4, 3);
+        let options = TableOptions { buckets: None, memory_limit_bytes: 40_000, ..limited };
+        let mut table = Growing::try_new(2, options, DHash::<u64, u64>::try_new).expect("a small table");
         check(&mut table, &numbered(mask), timeouts(), false, &operations);
     }
 
@@ -284,7 +253,7 @@ proptest! {
 
 #[test]
 fn a_table_without_timeouts_never_ages() {
-    let config = DHashConfig { timeouts: Timeouts::NEVER, ..roomy(2) };
+    let config = TableOptions { timeouts: Timeouts::NEVER, ..roomy(2) };
     let mut table = DHash::<u64, u64>::try_new(&config).expect("a small table");
     let operations = [
         Operation::Entry { key: 1, class: 0 },

@@ -10,14 +10,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use flowloom_cpu::features::Isa;
 use flowloom_flow_key::hash::fold::split_mix;
-use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
+use flowloom_flow_table::baseline::{Chained, DirectTable};
 use flowloom_flow_table::dhash::ReferenceDHash;
 use flowloom_flow_table::evict::Evict;
-use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::sighash::ReferenceSigHash;
 use flowloom_flow_table::{
-    Cursor, DHash, DHashConfig, Flow, FlowId, FlowMap, FlowTable, Growing, KeyedState, LineHash,
-    LineHashConfig, SigHash, SigHashConfig, Tick, TimeoutClass, Timeouts,
+    Cursor, DHash, Flow, FlowId, FlowMap, FlowTable, Growing, KeyedState, LineHash, SigHash, TableOptions,
+    Tick, TimeoutClass, Timeouts,
 };
 
 /// Flows of the tables, and additional keys.
@@ -155,31 +154,27 @@ macro_rules! on_each_table {
     ($trial:ident) => {{
         let timeouts = Timeouts::NEVER.with(CLASS, 100);
         for isa in Isa::available() {
-            let config = LineHashConfig {
+            let config = TableOptions {
                 isa: Some(isa),
-                lines: Some(3),
+                buckets: Some(3),
                 timeouts,
-                ..LineHashConfig::for_flows(FLOWS)
+                ..TableOptions::for_flows(FLOWS)
             };
             $trial(|| LineHash::try_new(&config).unwrap());
         }
-        let build = move |flows| {
-            LineHash::try_new(&LineHashConfig { timeouts, ..LineHashConfig::for_flows(flows) })
-        };
-        let limits = GrowthLimits { first_flows: 3, flows_max: FLOWS, memory_max_bytes: u64::MAX };
-        $trial(|| Growing::try_new(limits, build).unwrap());
-        let config = DHashConfig { buckets: Some(4), timeouts, ..DHashConfig::for_flows(FLOWS) };
+        let options = TableOptions { timeouts, ..TableOptions::for_flows(FLOWS) };
+        $trial(|| Growing::try_new(3, options, LineHash::try_new).unwrap());
+        let config = TableOptions { buckets: Some(4), timeouts, ..TableOptions::for_flows(FLOWS) };
         $trial(|| DHash::try_new(&config).unwrap());
         $trial(|| ReferenceDHash::<_, _>::try_new(&config).unwrap());
-        let config = SigHashConfig { buckets: Some(16), timeouts, ..SigHashConfig::for_flows(FLOWS) };
+        let config = TableOptions { buckets: Some(16), timeouts, ..TableOptions::for_flows(FLOWS) };
         $trial(|| SigHash::try_new(&config).unwrap());
         $trial(|| ReferenceSigHash::try_new(&config).unwrap());
         $trial(|| {
-            Chained::try_new(&ChainedConfig { buckets: 4, timeouts, ..ChainedConfig::for_flows(FLOWS) })
+            Chained::try_new(&TableOptions { buckets: Some(4), timeouts, ..TableOptions::for_flows(FLOWS) })
                 .unwrap()
         });
-        let config =
-            DirectTableConfig { buckets: Some(8), timeouts, ..DirectTableConfig::for_flows(FLOWS) };
+        let config = TableOptions { buckets: Some(8), timeouts, ..TableOptions::for_flows(FLOWS) };
         $trial(|| DirectTable::try_new(&config).unwrap());
     }};
 }
@@ -245,12 +240,8 @@ fn table_stays_consistent_if_the_callers_code_panics() {
 #[test]
 fn a_flow_whose_value_is_never_made_takes_no_space() {
     for isa in Isa::available() {
-        let config = LineHashConfig {
-            isa: Some(isa),
-            lines: Some(1),
-            pool: Some(0),
-            ..LineHashConfig::for_flows(30)
-        };
+        let config =
+            TableOptions { isa: Some(isa), buckets: Some(1), pool: Some(0), ..TableOptions::for_flows(30) };
         let mut table = LineHash::try_new(&config).unwrap();
         for key in 0..30 {
             FUSE.set(1);
@@ -316,10 +307,8 @@ fn inconsistent_key_comparison_does_no_harm() {
 
 #[test]
 fn flow_is_kept_if_the_callers_code_panics_during_its_move() {
-    let build = |flows| LineHash::try_new(&LineHashConfig::for_flows(flows));
-    let limits = GrowthLimits { first_flows: 12, flows_max: FLOWS, memory_max_bytes: u64::MAX };
     for fuse in (1..).step_by(if cfg!(miri) { 30 } else { 1 }) {
-        let mut table = Growing::try_new(limits, build).unwrap();
+        let mut table = Growing::try_new(12, TableOptions::for_flows(FLOWS), LineHash::try_new).unwrap();
         fill(&mut table);
         let (before, mut moved) = (check(&table), Vec::new());
         FUSE.set(fuse);

@@ -11,8 +11,8 @@ use std::thread;
 
 use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable, Handle};
 use flowloom_flow_table::{
-    Expired, FlowMap, FlowTable, Full, FullReason, KeyedState, LineHash, LineHashConfig, Refused,
-    TableHash, Tick, TimeoutClass, Timeouts,
+    Expired, FlowMap, FlowTable, Full, FullReason, KeyedState, LineHash, Refused, TableHash, TableOptions,
+    Tick, TimeoutClass, Timeouts,
 };
 use proptest::prelude::*;
 
@@ -517,7 +517,7 @@ proptest! {
 
     #[test]
     fn table_of_fixed_size_agrees_with_the_model(steps in steps(), flows in 1..2000_u32) {
-        let config = LineHashConfig { timeouts: timeouts(), ..LineHashConfig::for_flows(flows) };
+        let config = TableOptions { timeouts: timeouts(), ..TableOptions::for_flows(flows) };
         let table = LineHash::try_new(&config).unwrap();
         Pair::new(Lines { table, now: Tick(0) }, flows as usize).run(&steps);
     }

@@ -11,8 +11,8 @@ use flowloom_flow_table::evict::UnestablishedFirst;
 use flowloom_flow_table::linehash::layout::DISPLACED_MAX;
 use flowloom_flow_table::probe::Counts;
 use flowloom_flow_table::{
-    BuildError, Cursor, DHash, DHashConfig, FlowId, FlowTable, FullReason, LineHash, LineHashConfig,
-    SigHash, SigHashConfig, Tick, TimeoutClass,
+    BuildError, Cursor, DHash, FlowId, FlowTable, FullReason, LineHash, SigHash, TableOptions, Tick,
+    TimeoutClass,
 };
 
 const CLASS: TimeoutClass = TimeoutClass(0);
@@ -40,7 +40,7 @@ fn turn_over(table: &mut impl FlowTable<u64, ()>, turnovers: u64) {
 
 #[test]
 fn line_hash_keeps_its_load_factor_through_eight_turnovers() {
-    let mut table = LineHash::<u64, ()>::try_new(&LineHashConfig::for_flows(FLOWS)).unwrap();
+    let mut table = LineHash::<u64, ()>::try_new(&TableOptions::for_flows(FLOWS)).unwrap();
     turn_over(&mut table, 8);
     let (stats, memory) = (table.stats(), table.memory());
     assert_eq!((stats.len, stats.refused), (FLOWS, 0), "no insertion fails below the capacity");
@@ -57,10 +57,10 @@ fn line_hash_keeps_its_load_factor_through_eight_turnovers() {
 
 #[test]
 fn other_tables_accept_their_promised_number_of_flows() {
-    let mut table = DHash::<u64, ()>::try_new(&DHashConfig::for_flows(FLOWS)).unwrap();
+    let mut table = DHash::<u64, ()>::try_new(&TableOptions::for_flows(FLOWS)).unwrap();
     turn_over(&mut table, 3);
     assert_eq!(table.stats().refused, 0);
-    let mut table = SigHash::<u64, ()>::try_new(&SigHashConfig::for_flows(FLOWS)).unwrap();
+    let mut table = SigHash::<u64, ()>::try_new(&TableOptions::for_flows(FLOWS)).unwrap();
     turn_over(&mut table, 3);
     assert_eq!(table.stats().refused, 0);
 }
@@ -81,7 +81,7 @@ fn lookup_mostly_prefetches_the_right_state() {
     if cfg!(miri) {
         return;
     }
-    let config = LineHashConfig::for_flows(FLOWS);
+    let config = TableOptions::for_flows(FLOWS);
     let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
     turn_over(&mut table, 0);
     let filled = favourites(&table);
@@ -90,8 +90,8 @@ fn lookup_mostly_prefetches_the_right_state() {
     turn_over(&mut table, 8);
     let turned = favourites(&table);
     assert!((0.22..0.40).contains(&turned), "{turned} after turnovers at the capacity");
-    let lines = Some(config.line_count() * 2);
-    let mut table = LineHash::<u64, ()>::try_new(&LineHashConfig { lines, ..config }).unwrap();
+    let buckets = Some(table.line_count() * 2);
+    let mut table = LineHash::<u64, ()>::try_new(&TableOptions { buckets, ..config }).unwrap();
     turn_over(&mut table, 8);
     let half = favourites(&table);
     assert!((0.60..0.75).contains(&half), "{half} after turnovers at half the load");
@@ -100,7 +100,7 @@ fn lookup_mostly_prefetches_the_right_state() {
 /// A worse hash or order of lanes would show here first.
 #[test]
 fn lookups_read_the_expected_number_of_lines() {
-    let mut table = LineHash::<u64, ()>::try_new(&LineHashConfig::for_flows(FLOWS)).unwrap();
+    let mut table = LineHash::<u64, ()>::try_new(&TableOptions::for_flows(FLOWS)).unwrap();
     turn_over(&mut table, 0);
     let (mut hits, mut misses) = (Counts::default(), Counts::default());
     for key in 0..u64::from(FLOWS) {
@@ -121,7 +121,7 @@ fn lookups_read_the_expected_number_of_lines() {
 
 #[test]
 fn a_counting_lookup_finds_what_any_other_finds() {
-    let config = LineHashConfig { lines: Some(1), pool: Some(40), ..LineHashConfig::for_flows(60) };
+    let config = TableOptions { buckets: Some(1), pool: Some(40), ..TableOptions::for_flows(60) };
     let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
     for key in 0..60 {
         table.insert(key, hash(key), (), CLASS, Tick(0)).unwrap();
@@ -137,8 +137,7 @@ fn a_counting_lookup_finds_what_any_other_finds() {
 fn displaced_flows_can_be_inserted_and_removed_indefinitely() {
     // After a full line: in its list, and in the other line.
     for (lines, pool) in [(1, 1), (2, 0)] {
-        let config =
-            LineHashConfig { lines: Some(lines), pool: Some(pool), ..LineHashConfig::for_flows(31) };
+        let config = TableOptions { buckets: Some(lines), pool: Some(pool), ..TableOptions::for_flows(31) };
         let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
         for key in 0..30 {
             table.insert(key, TableHash::from_mixed(key), (), CLASS, Tick(0)).unwrap();
@@ -168,7 +167,7 @@ fn displaced_flows_can_be_inserted_and_removed_indefinitely() {
 
 #[test]
 fn a_counting_lookup_reads_a_list_only_if_it_has_a_flow_of_its_line() {
-    let config = LineHashConfig { lines: Some(2), pool: Some(1), ..LineHashConfig::for_flows(61) };
+    let config = TableOptions { buckets: Some(2), pool: Some(1), ..TableOptions::for_flows(61) };
     let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
     // One flow of the first line is in the other, and its class has the filter's bit for the stash;
     // one of the other is in the stash.
@@ -194,7 +193,7 @@ fn a_counting_lookup_reads_a_list_only_if_it_has_a_flow_of_its_line() {
 
 #[test]
 fn only_the_first_lane_of_its_home_line_is_a_first_hit() {
-    let config = LineHashConfig { lines: Some(2), pool: Some(0), ..LineHashConfig::for_flows(31) };
+    let config = TableOptions { buckets: Some(2), pool: Some(0), ..TableOptions::for_flows(31) };
     let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
     // All flows have the first line as home; the last one gets the first lane of the other.
     for key in 0..31 {
@@ -230,11 +229,11 @@ impl Eq for Watched {}
 #[test]
 fn flow_in_its_home_line_is_found_by_comparing_one_key() {
     for isa in Isa::available() {
-        let config = LineHashConfig {
+        let config = TableOptions {
             isa: Some(isa),
-            lines: Some(4),
+            buckets: Some(4),
             pool: Some(0),
-            ..LineHashConfig::for_flows(120)
+            ..TableOptions::for_flows(120)
         };
         let mut table = LineHash::<Watched, u64>::try_new(&config).unwrap();
         // Each line is the home of thirty flows, and no two have one signature.
@@ -265,11 +264,11 @@ fn flow_in_its_home_line_is_found_by_comparing_one_key() {
 fn displaced_flows_of_a_line_stay_within_its_counter() {
     // All flows have the first line as home, although other lines and the stash would have space
     // for all of them.
-    let config = LineHashConfig {
-        lines: Some(64),
+    let config = TableOptions {
+        buckets: Some(64),
         pool: Some(300),
-        list_cap: 300,
-        ..LineHashConfig::for_flows(1000)
+        list_cap: Some(300),
+        ..TableOptions::for_flows(1000)
     };
     let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
     let hash = |key| TableHash::from_mixed(hash(key).bits() & u64::from(u32::MAX));
@@ -300,7 +299,7 @@ fn lanes_fill_evenly() {
         return;
     }
     let table_lines = 2000;
-    let config = LineHashConfig { lines: Some(table_lines), ..LineHashConfig::for_flows(20_000) };
+    let config = TableOptions { buckets: Some(table_lines), ..TableOptions::for_flows(20_000) };
     let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
     let mut per_line = vec![0_u32; table_lines as usize];
     for key in 0..20_000 {
@@ -317,7 +316,7 @@ fn lanes_fill_evenly() {
 fn flood_of_first_packets_evicts_no_established_flow() {
     let (capacity, established) = if cfg!(miri) { (100, 50) } else { (200_000, 100_000) };
     let flood = 10 * u64::from(capacity);
-    let mut table = LineHash::<u64, bool>::try_new(&LineHashConfig::for_flows(capacity)).unwrap();
+    let mut table = LineHash::<u64, bool>::try_new(&TableOptions::for_flows(capacity)).unwrap();
     for key in 0..established {
         table.insert(key, hash(key), true, CLASS, Tick(0)).unwrap();
     }
@@ -344,7 +343,7 @@ fn flood_of_first_packets_evicts_no_established_flow() {
 #[test]
 fn a_full_table_refuses_and_counts_it() {
     let (capacity, established) = (300, 100);
-    let mut table = LineHash::<u64, ()>::try_new(&LineHashConfig::for_flows(capacity)).unwrap();
+    let mut table = LineHash::<u64, ()>::try_new(&TableOptions::for_flows(capacity)).unwrap();
     let refused =
         (0..1000).filter(|&key| table.insert(key, hash(key), (), CLASS, Tick(0)).is_err()).count();
     assert_eq!((table.len(), table.stats().refused, refused), (300, 700, 700));
@@ -353,8 +352,8 @@ fn a_full_table_refuses_and_counts_it() {
 
 #[test]
 fn impossible_table_is_refused_with_its_numbers() {
-    let build = |config: LineHashConfig| LineHash::<u64, ()>::try_new(&config).err();
-    assert_eq!(build(LineHashConfig::for_flows(0)), Some(BuildError::NoCapacity));
-    let few = LineHashConfig { lines: Some(1), pool: Some(2), ..LineHashConfig::for_flows(1000) };
+    let build = |config: TableOptions| LineHash::<u64, ()>::try_new(&config).err();
+    assert_eq!(build(TableOptions::for_flows(0)), Some(BuildError::NoCapacity));
+    let few = TableOptions { buckets: Some(1), pool: Some(2), ..TableOptions::for_flows(1000) };
     assert_eq!(build(few), Some(BuildError::TooFewPlaces { flows: 1000, places: 32 }));
 }

@@ -5,14 +5,13 @@ use std::collections::BTreeSet;
 
 use flowloom_cpu::features::Isa;
 use flowloom_flow_key::hash::fold::split_mix;
-use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
+use flowloom_flow_table::baseline::{Chained, DirectTable};
 use flowloom_flow_table::dhash::ReferenceDHash;
 use flowloom_flow_table::evict::{Evict, Refuse, UnestablishedFirst, WINDOW};
-use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::sighash::ReferenceSigHash;
 use flowloom_flow_table::{
-    BuildError, DHash, DHashConfig, Flow, FlowId, FlowIndex, FlowTable, Growing, LineHash, LineHashConfig,
-    MemoryReport, SigHash, SigHashConfig, TableKey, Tick, TimeoutClass, Timeouts,
+    BuildError, DHash, Flow, FlowId, FlowIndex, FlowTable, Growing, LineHash, MemoryReport, SigHash,
+    TableKey, TableOptions, Tick, TimeoutClass, Timeouts,
 };
 
 const CLASS: TimeoutClass = TimeoutClass(0);
@@ -42,13 +41,13 @@ macro_rules! built {
 fn a_table_reserves_exactly_the_bytes_it_reports() {
     for flows in [1000, 5000] {
         let tables: [(&str, Build<'_>); 7] = [
-            ("LineHash", &|limit| built!(LineHash, LineHashConfig::for_flows(flows), limit)),
-            ("DHash", &|limit| built!(DHash, DHashConfig::for_flows(flows), limit)),
-            ("ReferenceDHash", &|limit| built!(ReferenceDHash, DHashConfig::for_flows(flows), limit)),
-            ("SigHash", &|limit| built!(SigHash, SigHashConfig::for_flows(flows), limit)),
-            ("ReferenceSigHash", &|limit| built!(ReferenceSigHash, SigHashConfig::for_flows(flows), limit)),
-            ("Chained", &|limit| built!(Chained, ChainedConfig::for_flows(flows), limit)),
-            ("DirectTable", &|limit| built!(DirectTable, DirectTableConfig::for_flows(flows), limit)),
+            ("LineHash", &|limit| built!(LineHash, TableOptions::for_flows(flows), limit)),
+            ("DHash", &|limit| built!(DHash, TableOptions::for_flows(flows), limit)),
+            ("ReferenceDHash", &|limit| built!(ReferenceDHash, TableOptions::for_flows(flows), limit)),
+            ("SigHash", &|limit| built!(SigHash, TableOptions::for_flows(flows), limit)),
+            ("ReferenceSigHash", &|limit| built!(ReferenceSigHash, TableOptions::for_flows(flows), limit)),
+            ("Chained", &|limit| built!(Chained, TableOptions::for_flows(flows), limit)),
+            ("DirectTable", &|limit| built!(DirectTable, TableOptions::for_flows(flows), limit)),
         ];
         for (name, build) in tables {
             let Err(BuildError::TooLarge { needed_bytes, limit_bytes: 1 }) = build(1) else {
@@ -101,9 +100,9 @@ macro_rules! refusal {
 fn flow_count_beyond_the_range_of_links_is_refused() {
     let most = (1 << 27) - 1;
     for flows in [1 << 27, 1 << 28, (1 << 30) + 1, u32::MAX] {
-        let error = refusal!(Chained, ChainedConfig::for_flows(flows));
+        let error = refusal!(Chained, TableOptions::for_flows(flows));
         assert_eq!(error, BuildError::TooManyLinks { places: flows.into(), places_max: most });
-        let direct = DirectTableConfig { buckets: Some(1), ..DirectTableConfig::for_flows(flows) };
+        let direct = TableOptions { buckets: Some(1), ..TableOptions::for_flows(flows) };
         let error = refusal!(DirectTable, direct);
         assert_eq!(error, BuildError::TooManyLinks { places: u64::from(flows) + 1, places_max: most });
         assert!(
@@ -111,19 +110,19 @@ fn flow_count_beyond_the_range_of_links_is_refused() {
             "{error}"
         );
     }
-    let error = refusal!(DirectTable, DirectTableConfig::for_flows(1 << 26));
+    let error = refusal!(DirectTable, TableOptions::for_flows(1 << 26));
     assert_eq!(error, BuildError::TooManyLinks { places: 1 << 27, places_max: most });
     // Up to this size, memory is the limit.
     let few = |error| matches!(error, BuildError::TooLarge { limit_bytes: 1, .. });
-    assert!(few(refusal!(Chained, ChainedConfig::for_flows((1 << 27) - 1))));
-    assert!(few(refusal!(DirectTable, DirectTableConfig::for_flows((1 << 26) - 1))));
-    assert_eq!(refusal!(Chained, ChainedConfig::for_flows(0)), BuildError::NoCapacity);
-    assert_eq!(refusal!(DirectTable, DirectTableConfig::for_flows(0)), BuildError::NoCapacity);
+    assert!(few(refusal!(Chained, TableOptions::for_flows((1 << 27) - 1))));
+    assert!(few(refusal!(DirectTable, TableOptions::for_flows((1 << 26) - 1))));
+    assert_eq!(refusal!(Chained, TableOptions::for_flows(0)), BuildError::NoCapacity);
+    assert_eq!(refusal!(DirectTable, TableOptions::for_flows(0)), BuildError::NoCapacity);
 }
 
 #[test]
 fn list_count_beyond_the_range_of_links_is_refused() {
-    let config = |buckets| ChainedConfig { buckets, ..ChainedConfig::for_flows(9) };
+    let config = |buckets| TableOptions { buckets: Some(buckets), ..TableOptions::for_flows(9) };
     assert!(matches!(refusal!(Chained, config(1 << 31)), BuildError::TooLarge { .. }));
     let mut config = config((1 << 31) + 1);
     config.memory_limit_bytes = u64::MAX;
@@ -134,37 +133,37 @@ fn list_count_beyond_the_range_of_links_is_refused() {
 #[test]
 fn tables_accept_exactly_their_capacity() {
     let too_many = |flows| BuildError::TooManyFlows { flows: flows + 1, flows_max: flows };
-    let most = SigHashConfig::FLOWS_MAX;
+    let most = SigHash::<u64, ()>::FLOWS_MAX;
     assert_eq!(most, 1 << 28);
-    assert!(matches!(refusal!(SigHash, SigHashConfig::for_flows(most)), BuildError::TooLarge { .. }));
-    assert_eq!(refusal!(SigHash, SigHashConfig::for_flows(most + 1)), too_many(1 << 28));
-    assert_eq!(refusal!(ReferenceSigHash, SigHashConfig::for_flows(most + 1)), too_many(1 << 28));
+    assert!(matches!(refusal!(SigHash, TableOptions::for_flows(most)), BuildError::TooLarge { .. }));
+    assert_eq!(refusal!(SigHash, TableOptions::for_flows(most + 1)), too_many(1 << 28));
+    assert_eq!(refusal!(ReferenceSigHash, TableOptions::for_flows(most + 1)), too_many(1 << 28));
     // With fewer buckets than flows, there are additional states.
-    let fewer = |flows| SigHashConfig { buckets: Some(500_000_000), ..SigHashConfig::for_flows(flows) };
+    let fewer = |flows| TableOptions { buckets: Some(500_000_000), ..TableOptions::for_flows(flows) };
     assert!(matches!(refusal!(SigHash, fewer(1 << 30)), BuildError::TooLarge { .. }));
     assert_eq!(refusal!(SigHash, fewer((1 << 30) + 1)), too_many(1 << 30));
-    let lines = LineHashConfig { lines: Some(u32::MAX), ..LineHashConfig::for_flows(1000) };
+    let lines = TableOptions { buckets: Some(u32::MAX), ..TableOptions::for_flows(1000) };
     assert!(
         matches!(refusal!(LineHash, lines), BuildError::TooManyPlaces { places, places_max } if places > places_max)
     );
-    assert!(matches!(refusal!(LineHash, LineHashConfig::for_flows(1 << 30)), BuildError::TooLarge { .. }));
-    assert_eq!(refusal!(LineHash, LineHashConfig::for_flows((1 << 30) + 1)), too_many(1 << 30));
-    assert!(matches!(refusal!(DHash, DHashConfig::for_flows(1 << 30)), BuildError::TooLarge { .. }));
-    assert_eq!(refusal!(DHash, DHashConfig::for_flows((1 << 30) + 1)), too_many(1 << 30));
+    assert!(matches!(refusal!(LineHash, TableOptions::for_flows(1 << 30)), BuildError::TooLarge { .. }));
+    assert_eq!(refusal!(LineHash, TableOptions::for_flows((1 << 30) + 1)), too_many(1 << 30));
+    assert!(matches!(refusal!(DHash, TableOptions::for_flows(1 << 30)), BuildError::TooLarge { .. }));
+    assert_eq!(refusal!(DHash, TableOptions::for_flows((1 << 30) + 1)), too_many(1 << 30));
 }
 
 #[test]
 fn page_report_covers_index_and_states() {
-    let table = DHash::<u64, u64>::try_new(&DHashConfig::for_flows(1000)).unwrap();
+    let table = DHash::<u64, u64>::try_new(&TableOptions::for_flows(1000)).unwrap();
     assert_eq!(table.pages_obtained().bytes, table.memory().pages.bytes);
     assert_eq!(u64::from(table.bucket_count()) * 64, table.memory().index_bytes);
     assert!(format!("{table:?}").starts_with("DHash { buckets: "), "{table:?}");
-    let table = LineHash::<u64, u64>::try_new(&LineHashConfig::for_flows(1000)).unwrap();
+    let table = LineHash::<u64, u64>::try_new(&TableOptions::for_flows(1000)).unwrap();
     assert_eq!(table.pages_obtained().bytes, table.memory().pages.bytes);
     assert!(format!("{table:?}").starts_with("LineHash { lines: 45"), "{table:?}");
-    let table = SigHash::<u64, u64>::try_new(&SigHashConfig::for_flows(1000)).unwrap();
+    let table = SigHash::<u64, u64>::try_new(&TableOptions::for_flows(1000)).unwrap();
     assert!(format!("{table:?}").starts_with("SigHash { buckets: 1024"), "{table:?}");
-    let table = DirectTable::<u64, u64>::try_new(&DirectTableConfig::for_flows(1000)).unwrap();
+    let table = DirectTable::<u64, u64>::try_new(&TableOptions::for_flows(1000)).unwrap();
     assert!(format!("{table:?}").starts_with("DirectTable { buckets: 1000"), "{table:?}");
 }
 
@@ -187,15 +186,14 @@ fn check_pages<T: FlowTable<u64, u64>>(name: &str, table: Result<T, BuildError>)
 fn every_table_reports_whether_huge_pages_were_obtained() {
     // Enough for a huge page.
     let flows = if cfg!(miri) { 100 } else { 200_000 };
-    check_pages("LineHash", LineHash::try_new(&LineHashConfig::for_flows(flows)));
-    check_pages("DHash", DHash::try_new(&DHashConfig::for_flows(flows)));
-    check_pages("ReferenceDHash", ReferenceDHash::<u64, u64>::try_new(&DHashConfig::for_flows(flows)));
-    check_pages("SigHash", SigHash::try_new(&SigHashConfig::for_flows(flows)));
-    check_pages("ReferenceSigHash", ReferenceSigHash::try_new(&SigHashConfig::for_flows(flows)));
-    check_pages("Chained", Chained::try_new(&ChainedConfig::for_flows(flows)));
-    check_pages("DirectTable", DirectTable::try_new(&DirectTableConfig::for_flows(flows)));
-    let limits = GrowthLimits { first_flows: 10, flows_max: flows, memory_max_bytes: u64::MAX };
-    let grown = Growing::try_new(limits, |flows| DHash::try_new(&DHashConfig::for_flows(flows)));
+    check_pages("LineHash", LineHash::try_new(&TableOptions::for_flows(flows)));
+    check_pages("DHash", DHash::try_new(&TableOptions::for_flows(flows)));
+    check_pages("ReferenceDHash", ReferenceDHash::<u64, u64>::try_new(&TableOptions::for_flows(flows)));
+    check_pages("SigHash", SigHash::try_new(&TableOptions::for_flows(flows)));
+    check_pages("ReferenceSigHash", ReferenceSigHash::try_new(&TableOptions::for_flows(flows)));
+    check_pages("Chained", Chained::try_new(&TableOptions::for_flows(flows)));
+    check_pages("DirectTable", DirectTable::try_new(&TableOptions::for_flows(flows)));
+    let grown = Growing::try_new(10, TableOptions::for_flows(flows), DHash::try_new);
     let grown = grown.map(|mut table| {
         for key in 0..u64::from(flows) {
             table.insert(key, hash(key), key, CLASS, Tick(0)).unwrap();
@@ -210,8 +208,9 @@ fn every_table_reports_whether_huge_pages_were_obtained() {
 fn lines_and_pool_grow_with_the_flows() {
     // Two lines for 45 flows; one pool state for a thousand, and 64.
     for (flows, lines, pool) in [(1, 1, 64), (999, 45, 64), (4_500_999, 200_045, 4564)] {
-        let config = LineHashConfig::for_flows(flows);
-        assert_eq!((config.line_count(), config.pool_size()), (lines, pool), "{flows}");
+        let table = LineHash::<u64, ()>::try_new(&TableOptions::for_flows(flows)).unwrap();
+        let pool_size = FlowTable::stats(&table).pool_size;
+        assert_eq!((table.line_count(), pool_size), (lines, pool), "{flows}");
     }
 }
 
@@ -268,12 +267,11 @@ fn check_small(name: &str, table: &mut impl FlowTable<u64, u64>, flows: u64) {
 
 #[test]
 fn classes_evictions_and_clearing_are_alike_in_every_table() {
-    let line = LineHashConfig { lines: Some(1), timeouts: timeouts(), ..LineHashConfig::for_flows(12) };
-    let dhash = DHashConfig { buckets: Some(1), timeouts: timeouts(), ..DHashConfig::for_flows(12) };
-    let sig = SigHashConfig { buckets: Some(2), timeouts: timeouts(), ..SigHashConfig::for_flows(12) };
-    let chained = ChainedConfig { buckets: 1, timeouts: timeouts(), ..ChainedConfig::for_flows(12) };
-    let direct =
-        DirectTableConfig { buckets: Some(1), timeouts: timeouts(), ..DirectTableConfig::for_flows(12) };
+    let line = TableOptions { buckets: Some(1), timeouts: timeouts(), ..TableOptions::for_flows(12) };
+    let dhash = TableOptions { buckets: Some(1), timeouts: timeouts(), ..TableOptions::for_flows(12) };
+    let sig = TableOptions { buckets: Some(2), timeouts: timeouts(), ..TableOptions::for_flows(12) };
+    let chained = TableOptions { buckets: Some(1), timeouts: timeouts(), ..TableOptions::for_flows(12) };
+    let direct = TableOptions { buckets: Some(1), timeouts: timeouts(), ..TableOptions::for_flows(12) };
     check_small("LineHash", &mut LineHash::try_new(&line).unwrap(), 12);
     check_small("DHash", &mut DHash::try_new(&dhash).unwrap(), 12);
     check_small("ReferenceDHash", &mut ReferenceDHash::<u64, u64>::try_new(&dhash).unwrap(), 12);
@@ -281,15 +279,7 @@ fn classes_evictions_and_clearing_are_alike_in_every_table() {
     check_small("ReferenceSigHash", &mut ReferenceSigHash::try_new(&sig).unwrap(), 12);
     check_small("Chained", &mut Chained::try_new(&chained).unwrap(), 12);
     check_small("DirectTable", &mut DirectTable::try_new(&direct).unwrap(), 12);
-    let limits = GrowthLimits { first_flows: 3, flows_max: 100, memory_max_bytes: u64::MAX };
-    let build = |flows| {
-        DHash::try_new(&DHashConfig {
-            buckets: Some(1),
-            timeouts: timeouts(),
-            ..DHashConfig::for_flows(flows)
-        })
-    };
-    let mut growing = Growing::try_new(limits, build).unwrap();
+    let mut growing = Growing::try_new(3, TableOptions { flows: 100, ..dhash }, DHash::try_new).unwrap();
     check_small("Growing", &mut growing, 12);
 }
 
@@ -338,12 +328,12 @@ fn flows_beyond_their_buckets_are_found() {
     let lines_max = if cfg!(miri) { 1 } else { 12 };
     for isa in Isa::available() {
         for lines in [1, 4, 12].into_iter().filter(|&lines| lines <= lines_max) {
-            let config = LineHashConfig {
-                lines: Some(lines),
+            let config = TableOptions {
+                buckets: Some(lines),
                 pool: Some(300),
-                list_cap: 400,
+                list_cap: Some(400),
                 isa: Some(isa),
-                ..LineHashConfig::for_flows(lines * 30 + 60)
+                ..TableOptions::for_flows(lines * 30 + 60)
             };
             let mut table = LineHash::try_new(&config).unwrap();
             check_overfull("LineHash", &mut table, u64::from(lines) * 30 + 50);
@@ -353,19 +343,23 @@ fn flows_beyond_their_buckets_are_found() {
                 "{stats:?}"
             );
         }
-        let config = DHashConfig {
+        let config = TableOptions {
             buckets: Some(5),
             pool: Some(300),
-            list_cap: 300,
+            list_cap: Some(300),
             isa: Some(isa),
-            ..DHashConfig::for_flows(300)
+            ..TableOptions::for_flows(300)
         };
         let mut table = DHash::try_new(&config).unwrap();
         check_overfull("DHash", &mut table, 250);
         assert!(table.stats().displaced >= 250 - 80 && table.stats().pool_size == 300);
     }
-    let config =
-        SigHashConfig { buckets: Some(32), pool: Some(300), list_cap: 64, ..SigHashConfig::for_flows(300) };
+    let config = TableOptions {
+        buckets: Some(32),
+        pool: Some(300),
+        list_cap: Some(64),
+        ..TableOptions::for_flows(300)
+    };
     check_overfull("SigHash", &mut SigHash::try_new(&config).unwrap(), 250);
     let mut table = ReferenceSigHash::try_new(&config).unwrap();
     check_overfull("ReferenceSigHash", &mut table, 250);
@@ -379,10 +373,12 @@ fn flows_beyond_their_buckets_are_found() {
 
 #[test]
 fn list_lengths_follow_from_the_bucket_loads() {
-    let mut chained =
-        Chained::<u64, u64>::try_new(&ChainedConfig { buckets: 1024, ..ChainedConfig::for_flows(1000) })
-            .unwrap();
-    let mut direct = DirectTable::<u64, u64>::try_new(&DirectTableConfig::for_flows(1000)).unwrap();
+    let mut chained = Chained::<u64, u64>::try_new(&TableOptions {
+        buckets: Some(1024),
+        ..TableOptions::for_flows(1000)
+    })
+    .unwrap();
+    let mut direct = DirectTable::<u64, u64>::try_new(&TableOptions::for_flows(1000)).unwrap();
     for key in 0..1000 {
         chained.insert(key, hash(key), key, CLASS, Tick(0)).unwrap();
         direct.insert(key, hash(key), key, CLASS, Tick(0)).unwrap();
@@ -397,17 +393,12 @@ fn list_lengths_follow_from_the_bucket_loads() {
 
 #[test]
 fn counters_of_a_freed_segment_are_kept() {
-    let limits = GrowthLimits { first_flows: 8, flows_max: 4000, memory_max_bytes: u64::MAX };
-    let build = |flows| {
-        let roomy = DHashConfig {
-            buckets: Some(1),
-            pool: Some(flows),
-            list_cap: 4000,
-            ..DHashConfig::for_flows(flows)
-        };
-        DHash::<u64, u64>::try_new(&DHashConfig { timeouts: timeouts(), ..roomy })
-    };
-    let mut table = Growing::try_new(limits, build).unwrap();
+    let mut table = Growing::try_new(8, TableOptions::for_flows(4000), |options| {
+        let (pool, list_cap) = (Some(options.flows), Some(4000));
+        let roomy = TableOptions { buckets: Some(1), pool, list_cap, timeouts: timeouts(), ..*options };
+        DHash::<u64, u64>::try_new(&roomy)
+    })
+    .unwrap();
     let ids: Vec<_> = (0..100_u64)
         .map(|key| table.insert(key, TableHash::default(), key, CLASS, Tick(0)).unwrap())
         .collect();
@@ -438,7 +429,7 @@ fn counters_of_a_freed_segment_are_kept() {
 
 #[test]
 fn a_flow_that_the_policy_keeps_is_never_evicted() {
-    let config = DHashConfig { buckets: Some(1), pool: Some(0), ..DHashConfig::for_flows(16) };
+    let config = TableOptions { buckets: Some(1), pool: Some(0), ..TableOptions::for_flows(16) };
     let mut table = DHash::<u64, bool>::try_new(&config).unwrap();
     for key in 0..16 {
         table.insert(key, TableHash::default(), key != 5 && key != 9, CLASS, Tick(100 - key)).unwrap();
@@ -476,11 +467,11 @@ fn any_flow_may_be_evicted_if_lists_share_states() {
     }
     check(
         "Chained",
-        &mut Chained::try_new(&ChainedConfig { buckets: 8, ..ChainedConfig::for_flows(8) }).unwrap(),
+        &mut Chained::try_new(&TableOptions { buckets: Some(8), ..TableOptions::for_flows(8) }).unwrap(),
     );
-    let config = DirectTableConfig { buckets: Some(8), ..DirectTableConfig::for_flows(8) };
+    let config = TableOptions { buckets: Some(8), ..TableOptions::for_flows(8) };
     check("DirectTable", &mut DirectTable::try_new(&config).unwrap());
-    check("SigHash", &mut SigHash::try_new(&SigHashConfig::for_flows(8)).unwrap());
+    check("SigHash", &mut SigHash::try_new(&TableOptions::for_flows(8)).unwrap());
 }
 
 #[test]
@@ -498,11 +489,11 @@ fn a_full_table_takes_a_flow_if_the_policy_evicts_another() {
         assert_eq!((u64::from(table.len()), policy.count()), (flows, 2 * flows), "{name}");
     }
     let flows = if cfg!(miri) { 60 } else { 1000 };
-    check("LineHash", LineHash::try_new(&LineHashConfig::for_flows(flows)).unwrap());
-    check("DHash", DHash::try_new(&DHashConfig::for_flows(flows)).unwrap());
-    check("SigHash", SigHash::try_new(&SigHashConfig::for_flows(flows)).unwrap());
-    check("Chained", Chained::try_new(&ChainedConfig::for_flows(flows)).unwrap());
-    check("DirectTable", DirectTable::try_new(&DirectTableConfig::for_flows(flows)).unwrap());
+    check("LineHash", LineHash::try_new(&TableOptions::for_flows(flows)).unwrap());
+    check("DHash", DHash::try_new(&TableOptions::for_flows(flows)).unwrap());
+    check("SigHash", SigHash::try_new(&TableOptions::for_flows(flows)).unwrap());
+    check("Chained", Chained::try_new(&TableOptions::for_flows(flows)).unwrap());
+    check("DirectTable", DirectTable::try_new(&TableOptions::for_flows(flows)).unwrap());
 }
 
 #[test]
@@ -528,16 +519,17 @@ fn full_table_evicts_its_few_unestablished_flows() {
         }
     }
     let flows = if cfg!(miri) { 60 } else { 1000 };
-    check("LineHash", LineHash::try_new(&LineHashConfig::for_flows(flows)).unwrap());
-    check("DHash", DHash::try_new(&DHashConfig::for_flows(flows)).unwrap());
-    check("ReferenceDHash", ReferenceDHash::<u64, bool>::try_new(&DHashConfig::for_flows(flows)).unwrap());
-    check("SigHash", SigHash::try_new(&SigHashConfig::for_flows(flows)).unwrap());
-    check("ReferenceSigHash", ReferenceSigHash::try_new(&SigHashConfig::for_flows(flows)).unwrap());
-    check("Chained", Chained::try_new(&ChainedConfig::for_flows(flows)).unwrap());
-    check("DirectTable", DirectTable::try_new(&DirectTableConfig::for_flows(flows)).unwrap());
-    let limits = GrowthLimits { first_flows: flows / 20, flows_max: flows, memory_max_bytes: u64::MAX };
-    let build = |flows| LineHash::try_new(&LineHashConfig::for_flows(flows));
-    check("Growing", Growing::try_new(limits, build).unwrap());
+    check("LineHash", LineHash::try_new(&TableOptions::for_flows(flows)).unwrap());
+    check("DHash", DHash::try_new(&TableOptions::for_flows(flows)).unwrap());
+    check("ReferenceDHash", ReferenceDHash::<u64, bool>::try_new(&TableOptions::for_flows(flows)).unwrap());
+    check("SigHash", SigHash::try_new(&TableOptions::for_flows(flows)).unwrap());
+    check("ReferenceSigHash", ReferenceSigHash::try_new(&TableOptions::for_flows(flows)).unwrap());
+    check("Chained", Chained::try_new(&TableOptions::for_flows(flows)).unwrap());
+    check("DirectTable", DirectTable::try_new(&TableOptions::for_flows(flows)).unwrap());
+    check(
+        "Growing",
+        Growing::try_new(flows / 20, TableOptions::for_flows(flows), LineHash::try_new).unwrap(),
+    );
 }
 
 #[test]
@@ -569,32 +561,22 @@ fn an_unestablished_flow_is_evicted_from_another_line_or_list() {
         })
     }
     // Two lines that are full, and no stash.
-    let lines = LineHashConfig { lines: Some(2), pool: Some(0), ..LineHashConfig::for_flows(60) };
-    check("LineHash", &|| {
-        let lines = lines.clone();
-        trial(move || LineHash::try_new(&lines).unwrap())
-    });
+    let lines = TableOptions { buckets: Some(2), pool: Some(0), ..TableOptions::for_flows(60) };
+    check("LineHash", &|| trial(move || LineHash::try_new(&lines).unwrap()));
     // One bucket, and a list behind it.
-    let list = DHashConfig { buckets: Some(1), pool: Some(44), list_cap: 44, ..DHashConfig::for_flows(60) };
-    check("DHash", &|| {
-        let list = list.clone();
-        trial(move || DHash::try_new(&list).unwrap())
-    });
-    check("ReferenceDHash", &|| {
-        let list = list.clone();
-        trial(move || ReferenceDHash::<u64, bool>::try_new(&list).unwrap())
-    });
+    let list = TableOptions {
+        buckets: Some(1),
+        pool: Some(44),
+        list_cap: Some(44),
+        ..TableOptions::for_flows(60)
+    };
+    check("DHash", &|| trial(move || DHash::try_new(&list).unwrap()));
+    check("ReferenceDHash", &|| trial(move || ReferenceDHash::<u64, bool>::try_new(&list).unwrap()));
     // A list that is full, and longer than the first part of the window.
-    let list = ChainedConfig { buckets: 1, list_cap: 60, ..ChainedConfig::for_flows(60) };
-    check("Chained", &|| {
-        let list = list.clone();
-        trial(move || Chained::try_new(&list).unwrap())
-    });
-    let list = DirectTableConfig { buckets: Some(1), list_cap: 59, ..DirectTableConfig::for_flows(60) };
-    check("DirectTable", &|| {
-        let list = list.clone();
-        trial(move || DirectTable::try_new(&list).unwrap())
-    });
+    let list = TableOptions { buckets: Some(1), list_cap: Some(60), ..TableOptions::for_flows(60) };
+    check("Chained", &|| trial(move || Chained::try_new(&list).unwrap()));
+    let list = TableOptions { buckets: Some(1), list_cap: Some(59), ..TableOptions::for_flows(60) };
+    check("DirectTable", &|| trial(move || DirectTable::try_new(&list).unwrap()));
 }
 
 /// Keeps every flow whose value is true, and counts the candidates.
@@ -635,21 +617,22 @@ fn each_eviction_frees_a_slot_after_a_bounded_search() {
     }
     let flows = if cfg!(miri) { 64 } else { 700 };
     for one_in in [2, 10, 40] {
-        for (lines, list_cap) in [(flows / 30, 2), (flows / 24, 64)] {
+        for (lines, list_cap) in [(flows / 30, Some(2)), (flows / 24, Some(64))] {
             let config =
-                LineHashConfig { lines: Some(lines.max(2)), list_cap, ..LineHashConfig::for_flows(flows) };
-            let config = LineHashConfig { pool: Some(flows / 2), ..config };
+                TableOptions { buckets: Some(lines.max(2)), list_cap, ..TableOptions::for_flows(flows) };
+            let config = TableOptions { pool: Some(flows / 2), ..config };
             check("LineHash", LineHash::try_new(&config).unwrap(), one_in);
             let (buckets, pool) = (Some(flows / 20), Some(flows));
-            let config = DHashConfig { buckets, pool, list_cap, ..DHashConfig::for_flows(flows) };
+            let config = TableOptions { buckets, pool, list_cap, ..TableOptions::for_flows(flows) };
             check("DHash", DHash::try_new(&config).unwrap(), one_in);
             let (buckets, pool) = (Some(flows / 5), Some(flows));
-            let config = SigHashConfig { buckets, pool, list_cap, ..SigHashConfig::for_flows(flows) };
+            let config = TableOptions { buckets, pool, list_cap, ..TableOptions::for_flows(flows) };
             check("SigHash", SigHash::try_new(&config).unwrap(), one_in);
-            let config = ChainedConfig { buckets: flows / 50, list_cap, ..ChainedConfig::for_flows(flows) };
+            let config =
+                TableOptions { buckets: Some(flows / 50), list_cap, ..TableOptions::for_flows(flows) };
             check("Chained", Chained::try_new(&config).unwrap(), one_in);
             let buckets = Some(flows / 50);
-            let config = DirectTableConfig { buckets, list_cap, ..DirectTableConfig::for_flows(flows) };
+            let config = TableOptions { buckets, list_cap, ..TableOptions::for_flows(flows) };
             check("DirectTable", DirectTable::try_new(&config).unwrap(), one_in);
         }
     }
@@ -657,7 +640,7 @@ fn each_eviction_frees_a_slot_after_a_bounded_search() {
 
 #[test]
 fn time_that_goes_backwards_removes_nothing_early() {
-    let config = LineHashConfig { timeouts: timeouts(), ..LineHashConfig::for_flows(10) };
+    let config = TableOptions { timeouts: timeouts(), ..TableOptions::for_flows(10) };
     let mut table = LineHash::<u64, u64>::try_new(&config).unwrap();
     let id = table.insert(7, hash(7), 7, CLASS, Tick(1000)).unwrap();
     let expire =
@@ -676,7 +659,7 @@ fn time_that_goes_backwards_removes_nothing_early() {
 #[test]
 fn integers_of_the_usual_sizes_can_be_keys() {
     fn holds<K: TableKey>(key: K) -> bool {
-        let mut index = FlowIndex::<K>::try_new(&LineHashConfig::for_flows(1)).unwrap();
+        let mut index = FlowIndex::<K>::try_new(&TableOptions::for_flows(1)).unwrap();
         let id = index.insert(key, TableHash::from_mixed(1 << 40), (), CLASS, Tick(0)).unwrap();
         index.lookup(&key, TableHash::from_mixed(1 << 40)) == Some(id)
     }

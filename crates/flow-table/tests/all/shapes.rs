@@ -1,11 +1,10 @@
 //! Values and keys of any shape, and tables of one flow.
 
 use flowloom_flow_table::TableHash;
-use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
-use flowloom_flow_table::segments::GrowthLimits;
+use flowloom_flow_table::baseline::{Chained, DirectTable};
 use flowloom_flow_table::{
-    BuildError, DHash, DHashConfig, FlowTable, FullReason, Growing, LineHash, LineHashConfig, Refused,
-    SigHash, SigHashConfig, TableKey, Tick, TimeoutClass, Timeouts,
+    BuildError, DHash, FlowTable, FullReason, Growing, LineHash, Refused, SigHash, TableKey, TableOptions,
+    Tick, TimeoutClass, Timeouts,
 };
 
 const CLASS: TimeoutClass = TimeoutClass(0);
@@ -60,23 +59,18 @@ fn check_shape<K: TableKey, V: PartialEq + Clone + std::fmt::Debug>(
 ) {
     let timeouts = Timeouts::NEVER.with(CLASS, 100);
     for flows in [1, 5] {
-        let config = LineHashConfig { timeouts, ..LineHashConfig::for_flows(flows) };
+        let config = TableOptions { timeouts, ..TableOptions::for_flows(flows) };
         let mut table = LineHash::try_new(&config).expect("a small table");
         goes_round("LineHash", &mut table, key, value);
-        table.prefault();
+        let mut table =
+            LineHash::try_new(&TableOptions { prefault: true, ..config }).expect("a small table");
         goes_round("LineHash, resident", &mut table, key, value);
-        let config = DHashConfig { timeouts, ..DHashConfig::for_flows(flows) };
         goes_round("DHash", &mut DHash::try_new(&config).expect("a small table"), key, value);
-        let config = SigHashConfig { timeouts, ..SigHashConfig::for_flows(flows) };
         goes_round("SigHash", &mut SigHash::try_new(&config).expect("a small table"), key, value);
-        let config = ChainedConfig { timeouts, ..ChainedConfig::for_flows(flows) };
         goes_round("Chained", &mut Chained::try_new(&config).expect("a small table"), key, value);
-        let config = DirectTableConfig { timeouts, ..DirectTableConfig::for_flows(flows) };
         goes_round("DirectTable", &mut DirectTable::try_new(&config).expect("a small table"), key, value);
-        let limits = GrowthLimits { first_flows: 1, flows_max: flows, memory_max_bytes: u64::MAX };
-        let build =
-            |flows| LineHash::try_new(&LineHashConfig { timeouts, ..LineHashConfig::for_flows(flows) });
-        goes_round("Growing", &mut Growing::try_new(limits, build).expect("a small table"), key, value);
+        let mut table = Growing::try_new(1, config, LineHash::try_new).expect("a small table");
+        goes_round("Growing", &mut table, key, value);
     }
 }
 
@@ -97,7 +91,7 @@ fn values_may_be_zero_sized_or_larger_than_a_page() {
 #[test]
 fn keys_may_be_zero_sized_or_large() {
     check_shape(|number| [number; 40], &"value".to_owned());
-    let mut table = LineHash::<[u8; 0], u64>::try_new(&LineHashConfig::for_flows(1)).unwrap();
+    let mut table = LineHash::<[u8; 0], u64>::try_new(&TableOptions::for_flows(1)).unwrap();
     let id = table.insert([], TableHash::from_mixed(5), 50, CLASS, Tick(0)).unwrap();
     assert_eq!(
         (table.lookup(&[], TableHash::from_mixed(5)), table.remove_key(&[], TableHash::from_mixed(5))),
@@ -118,9 +112,9 @@ fn size_that_overflows_exceeds_any_limit() {
             matches!($table::<u64, Vast>::try_new(&config), Err(BuildError::TooLarge { .. }))
         }};
     }
-    assert!(is_too_large!(LineHash, LineHashConfig));
-    assert!(is_too_large!(DHash, DHashConfig));
-    assert!(is_too_large!(SigHash, SigHashConfig));
-    assert!(is_too_large!(Chained, ChainedConfig));
-    assert!(is_too_large!(DirectTable, DirectTableConfig));
+    assert!(is_too_large!(LineHash, TableOptions));
+    assert!(is_too_large!(DHash, TableOptions));
+    assert!(is_too_large!(SigHash, TableOptions));
+    assert!(is_too_large!(Chained, TableOptions));
+    assert!(is_too_large!(DirectTable, TableOptions));
 }

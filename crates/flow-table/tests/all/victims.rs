@@ -2,13 +2,12 @@
 
 use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_table::TableHash;
-use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
+use flowloom_flow_table::baseline::{Chained, DirectTable};
 use flowloom_flow_table::dhash::ReferenceDHash;
 use flowloom_flow_table::evict::{Evict, WINDOW};
 use flowloom_flow_table::sighash::ReferenceSigHash;
 use flowloom_flow_table::{
-    Cursor, DHash, DHashConfig, Flow, FlowId, FlowTable, LineHash, LineHashConfig, SigHash, SigHashConfig,
-    Tick, TimeoutClass,
+    Cursor, DHash, Flow, FlowId, FlowTable, LineHash, SigHash, TableOptions, Tick, TimeoutClass,
 };
 
 const CLASS: TimeoutClass = TimeoutClass(0);
@@ -130,23 +129,23 @@ fn at(slots: u32) -> impl Fn(FlowId) -> u32 {
 
 #[test]
 fn highest_rank_is_evicted_starting_with_the_flows_own_bucket() {
-    let config = LineHashConfig::for_flows(300);
-    let (lines, line) = (config.line_count(), at(30));
+    let config = TableOptions::for_flows(300);
+    let (lines, line) = (LineHash::<u64, u64>::try_new(&config).unwrap().line_count(), at(30));
     let is_in = |id, _, new| line(id) == TableHash::bucket(new, lines);
     check("LineHash", || LineHash::try_new(&config).unwrap(), is_in);
-    let (config, bucket) = (DHashConfig { buckets: Some(30), ..DHashConfig::for_flows(300) }, at(16));
+    let (config, bucket) = (TableOptions { buckets: Some(30), ..TableOptions::for_flows(300) }, at(16));
     let is_in = |id, _, new| bucket(id) == TableHash::bucket(new, 30);
     check("DHash", || DHash::try_new(&config).unwrap(), is_in);
     check("ReferenceDHash", || ReferenceDHash::<_, _>::try_new(&config).unwrap(), is_in);
-    let (config, bucket) = (SigHashConfig { buckets: Some(100), ..SigHashConfig::for_flows(300) }, at(4));
+    let (config, bucket) = (TableOptions { buckets: Some(100), ..TableOptions::for_flows(300) }, at(4));
     let is_in = |id, _, new| bucket(id) == TableHash::bucket(new, 100);
     check("SigHash", || SigHash::try_new(&config).unwrap(), is_in);
     check("ReferenceSigHash", || ReferenceSigHash::try_new(&config).unwrap(), is_in);
     // With lists, the bucket consists of all flows in its list.
     let is_in = |_, key, new| hash(key).bucket(30) == TableHash::bucket(new, 30);
-    let config = ChainedConfig { buckets: 30, ..ChainedConfig::for_flows(300) };
+    let config = TableOptions { buckets: Some(30), ..TableOptions::for_flows(300) };
     check("Chained", || Chained::try_new(&config).unwrap(), is_in);
-    let config = DirectTableConfig { buckets: Some(30), ..DirectTableConfig::for_flows(300) };
+    let config = TableOptions { buckets: Some(30), ..TableOptions::for_flows(300) };
     check("DirectTable", || DirectTable::try_new(&config).unwrap(), is_in);
 }
 
@@ -182,10 +181,10 @@ fn check_alike(
 #[test]
 fn the_reference_evicts_the_same_flow_as_production() {
     // Buckets that are never empty, so that a flow of the own bucket may be evicted.
-    let config = DHashConfig { buckets: Some(30), ..DHashConfig::for_flows(400) };
+    let config = TableOptions { buckets: Some(30), ..TableOptions::for_flows(400) };
     let reference = ReferenceDHash::<_, _>::try_new(&config).unwrap();
     check_alike("DHash", DHash::try_new(&config).unwrap(), reference, at(16));
-    let config = SigHashConfig { buckets: Some(40), pool: Some(300), ..SigHashConfig::for_flows(300) };
+    let config = TableOptions { buckets: Some(40), pool: Some(300), ..TableOptions::for_flows(300) };
     let reference = ReferenceSigHash::try_new(&config).unwrap();
     check_alike("SigHash", SigHash::try_new(&config).unwrap(), reference, at(4));
 }

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use flowloom::apps::TcpTracker;
 use flowloom::engine::{Control, Cores, EngineConfig, Fault, Layout, run};
 use flowloom::flow_key::FlowHasher;
-use flowloom::flow_table::segments::GrowthLimits;
-use flowloom::flow_table::{Growing, LineHash, LineHashConfig};
+use flowloom::flow_table::{Growing, LineHash, TableOptions};
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, SourceError};
 use flowloom::scheduler::{DirectHash, WorkerCount};
 use flowloom::traffic::capture::{Capture, CaptureOptions, UnpackLimits};
@@ -123,9 +122,8 @@ impl Run {
             Box::new(source)
         };
         let mut placement = DirectHash::new(WorkerCount::new(mode.workers()).unwrap());
-        let limits = GrowthLimits { first_flows: 256, flows_max: 1 << 20, memory_max_bytes: 1 << 30 };
-        let table =
-            |_| Growing::try_new(limits, |flows| LineHash::try_new(&LineHashConfig::for_flows(flows)));
+        let options = TableOptions { memory_limit_bytes: 1 << 30, ..TableOptions::for_flows(1 << 20) };
+        let table = |_| Growing::try_new(256, options, LineHash::try_new);
         let report =
             run(&config, &mut *source, &mut placement, table, |_| TcpTracker, &Control::default()).unwrap();
         assert!(report.is_balanced(), "{report:?}");

@@ -90,9 +90,9 @@ fn kernel<const W: usize>(base: [u64; W]) -> Vec<[u64; W]> {
 mod tests {
     use super::*;
     use flowloom_flow_key::TableHash;
-    use flowloom_flow_table::dhash::{DHash, DHashConfig};
+    use flowloom_flow_table::dhash::DHash;
     use flowloom_flow_table::probe::Counts;
-    use flowloom_flow_table::{FlowTable, FullReason, LineHash, LineHashConfig, Tick, TimeoutClass};
+    use flowloom_flow_table::{FlowTable, FullReason, LineHash, TableOptions, Tick, TimeoutClass};
 
     fn all_share_one_crc<const W: usize>() {
         let flows = one_crc::<W>(65_536, 1);
@@ -113,7 +113,7 @@ mod tests {
     /// Average number of lines read per lookup.
     #[expect(clippy::cast_precision_loss, reason = "small counts")]
     fn lines<const W: usize>(flows: &Flows<W>) -> f64 {
-        let config = LineHashConfig::for_flows(u32::try_from(flows.keys.len()).unwrap());
+        let config = TableOptions::for_flows(u32::try_from(flows.keys.len()).unwrap());
         let mut table = LineHash::try_new(&config).unwrap();
         flows.fill(&mut table).unwrap();
         let mut counts = Counts::default();
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_table_without_a_secret_is_flooded_and_stays_bounded() {
         let flows = one_crc::<2>(1000, 1);
-        let mut table = DHash::<[u64; 2], ()>::try_new(&DHashConfig::for_flows(1000)).unwrap();
+        let mut table = DHash::<[u64; 2], ()>::try_new(&TableOptions::for_flows(1000)).unwrap();
         let mut taken = 0;
         for key in &flows.keys {
             match table.insert(*key, TableHash::from_mixed(crc_hash(key)), (), TimeoutClass(0), Tick(0)) {

@@ -406,21 +406,21 @@ pub fn shuffle<T>(items: &mut [T], state: &mut u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flowloom_flow_table::{LineHash, LineHashConfig};
+    use flowloom_flow_table::{LineHash, TableOptions};
 
     #[test]
     fn correct_table_passes_its_trial() {
         let flows = Flows::<2>::new(5000, 1);
-        let table = flows.trial(|count| LineHash::try_new(&LineHashConfig::for_flows(count))).unwrap();
+        let table = flows.trial(|count| LineHash::try_new(&TableOptions::for_flows(count))).unwrap();
         assert_eq!(flows.hits(&table, 256), 5000 * 4999 / 2);
         let flows = Flows::<5>::new(3000, 1);
-        assert!(flows.trial(|count| LineHash::try_new(&LineHashConfig::for_flows(count))).is_ok());
+        assert!(flows.trial(|count| LineHash::try_new(&TableOptions::for_flows(count))).is_ok());
     }
 
     #[test]
     fn batches_fill_and_exchange_like_single_calls() {
         let flows = Flows::<2>::new(1000, 1);
-        let mut table = LineHash::try_new(&LineHashConfig::for_flows(1000)).unwrap();
+        let mut table = LineHash::try_new(&TableOptions::for_flows(1000)).unwrap();
         flows.fill_batch(&mut table, 64).unwrap();
         assert_eq!(flows.hits(&table, 32), flows.answer());
         let mut churn = contender::Churn::default();
@@ -433,14 +433,14 @@ mod tests {
         for (batch, ahead) in [(1, 3), (7, 1), (32, 0), (32, 2), (1000, 2), (usize::MAX, 1)] {
             assert_eq!(flows.hits_prefetched(&table, batch, ahead), flows.answer(), "{ahead} of {batch}");
         }
-        let mut small = LineHash::try_new(&LineHashConfig::for_flows(999)).unwrap();
+        let mut small = LineHash::try_new(&TableOptions::for_flows(999)).unwrap();
         assert!(flows.fill_batch(&mut small, 64).is_err());
     }
 
     #[test]
     fn batch_size_is_limited_to_the_number_of_flows() {
         let flows = Flows::<2>::new(100, 1);
-        let mut table = LineHash::try_new(&LineHashConfig::for_flows(100)).unwrap();
+        let mut table = LineHash::try_new(&TableOptions::for_flows(100)).unwrap();
         flows.fill_batch(&mut table, usize::MAX).unwrap();
         let all = (flows.hits(&table, usize::MAX), flows.misses(&table, usize::MAX));
         assert_eq!(all, (flows.answer(), 0));
@@ -472,7 +472,7 @@ mod tests {
     #[test]
     fn a_table_that_is_too_small_fails_its_trial() {
         let flows = Flows::<2>::new(100, 1);
-        let outcome = flows.trial(|_| LineHash::try_new(&LineHashConfig::for_flows(99)));
+        let outcome = flows.trial(|_| LineHash::try_new(&TableOptions::for_flows(99)));
         assert!(matches!(outcome, Err(TrialError::Full(_))));
     }
 

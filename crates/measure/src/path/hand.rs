@@ -83,7 +83,7 @@ pub fn hand_loop<A: App, T: FlowTable<FlowKey, A::Flow>>(
 #[cfg(test)]
 mod tests {
     use flowloom_apps::{TcpFlow, TcpTracker};
-    use flowloom_flow_table::{LineHash, LineHashConfig};
+    use flowloom_flow_table::{LineHash, TableOptions};
 
     use super::super::input::CaptureFile;
     use super::super::looped::Looped;
@@ -94,7 +94,7 @@ mod tests {
     fn handwritten_loop_finds_every_packet_and_flow() {
         let capture = CaptureFile::generate(2000, 100).unwrap();
         let mut source = Looped::open(capture.path(), 4000).unwrap();
-        let mut table = LineHash::<FlowKey, TcpFlow>::try_new(&LineHashConfig::for_flows(500)).unwrap();
+        let mut table = LineHash::<FlowKey, TcpFlow>::try_new(&TableOptions::for_flows(500)).unwrap();
         let hasher = FlowHasher::with_seed(1);
         let handled = hand_loop(&mut source, &hasher, &mut table, &mut TcpTracker).unwrap();
         source.rewind();

@@ -175,7 +175,7 @@ mod tests {
     use flowloom_apps::Null;
     use flowloom_engine::{Control, Cores, EngineConfig, Layout, run};
     use flowloom_flow_key::FlowKey;
-    use flowloom_flow_table::{LineHash, LineHashConfig};
+    use flowloom_flow_table::{LineHash, TableOptions};
     use flowloom_packet::DropReason;
     use flowloom_scheduler::{DirectHash, WorkerCount};
 
@@ -223,7 +223,7 @@ mod tests {
             &config,
             &mut source,
             &mut DirectHash::new(WorkerCount::new(1).unwrap()),
-            |_| LineHash::<FlowKey, _>::try_new(&LineHashConfig::for_flows(100)),
+            |_| LineHash::<FlowKey, _>::try_new(&TableOptions::for_flows(100)),
             |_| Pausing(latencies.behind(Null), 0),
             &Control::default(),
         )

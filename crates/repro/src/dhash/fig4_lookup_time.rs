@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use flowloom::flow_table::baseline::ChainedConfig;
+use flowloom::flow_table::baseline::PAPER_BUCKETS;
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{Flows, chained, dhash, look_up, look_up_rival, rival};
@@ -43,7 +43,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let flows = Flows::new(sessions / divisor, context.seed);
         let table = dhash(&flows)?;
         let listed = Flows::new(sessions / lists_divisor, context.seed);
-        let chains = chained(&listed, ChainedConfig::PAPER_BUCKETS / lists_divisor)?;
+        let chains = chained(&listed, PAPER_BUCKETS / lists_divisor)?;
         let longer = MORE_LISTS
             .iter()
             .map(|(buckets, _)| chained(&listed, buckets / lists_divisor))

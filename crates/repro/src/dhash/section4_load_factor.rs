@@ -1,7 +1,8 @@
 //! Load factors and sizes, from the paper's constants [DHASH §IV-A, §V-A].
 
-use flowloom::flow_table::dhash::DHashConfig;
+use flowloom::flow_key::FlowKey;
 use flowloom::flow_table::dhash::layout::{SLOTS_PER_BUCKET, index_bytes};
+use flowloom::flow_table::{DHash, TableOptions};
 use flowloom_measure::chart::Axis;
 
 use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Value};
@@ -24,8 +25,9 @@ const SIGNATURES: f64 = 4_294_967_296.0;
 fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
     let slots = f64::from(SLOTS_PER_BUCKET);
     let (flows, buckets) = (1e6, 1e5);
-    let config = DHashConfig::for_flows(1_000_000);
-    let index_mb = index_bytes(u64::from(config.bucket_count())) as f64 / 1e6;
+    let table = DHash::<FlowKey, ()>::try_new(&TableOptions::for_flows(1_000_000))
+        .map_err(ItemError::during("building DHash"))?;
+    let index_mb = index_bytes(u64::from(table.bucket_count())) as f64 / 1e6;
     let smallest_mb = (index_bytes(62_500) + 62_500 * 8) as f64 / 1e6;
     let exact =
         |value: Value, paper: f64, digits: f64| value.paper(paper).within(Band::around(paper, digits));

@@ -11,7 +11,7 @@ use flowloom::flow_table::dhash::layout::{SLOTS_PER_BUCKET, steady_share};
 use flowloom::flow_table::dhash::major_location::Folded;
 use flowloom::flow_table::dhash::reference::{ListSearch, ReferenceDHash, Searched, Skipped};
 use flowloom::flow_table::dhash::signature::Keyed;
-use flowloom::flow_table::{DHash, DHashConfig, FlowTable, Tick, TimeoutClass};
+use flowloom::flow_table::{DHash, FlowTable, TableOptions, Tick, TimeoutClass};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::FILE_3_FLOWS;
@@ -112,12 +112,12 @@ fn band_steady(flows: u32, buckets: u32) -> Band {
     Band { low: steady - off, high: steady + off }
 }
 
-fn config(flows: u32, buckets: u32) -> DHashConfig {
-    DHashConfig {
+fn config(flows: u32, buckets: u32) -> TableOptions {
+    TableOptions {
         buckets: Some(buckets),
         pool: Some(flows / 10),
-        list_cap: 64,
-        ..DHashConfig::for_flows(flows)
+        list_cap: Some(64),
+        ..TableOptions::for_flows(flows)
     }
 }
 

@@ -16,7 +16,7 @@ use super::workload::{Flows, chained, look_up};
 use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::timing::{Timed, nanoseconds};
 use crate::variation::Switch;
-use flowloom::flow_table::baseline::ChainedConfig;
+use flowloom::flow_table::baseline::PAPER_BUCKETS;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -80,7 +80,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     for &count in sessions {
         context.check_stop()?;
         let flows = Flows::new(count, context.seed);
-        let lists = if context.is_off(&LONG_LISTS) { count } else { ChainedConfig::PAPER_BUCKETS };
+        let lists = if context.is_off(&LONG_LISTS) { count } else { PAPER_BUCKETS };
         let table = chained(&flows, lists)?;
         let packets = flows.keys.len().min(FRAMES);
         let repeats = (FRAMES / packets).max(1);

@@ -8,12 +8,13 @@ use std::hint::black_box;
 
 use flowloom::flow_key::hash::crc32c::crc32c;
 use flowloom::flow_key::hash::fold::split_mix;
+use flowloom::flow_table::TableOptions;
+use flowloom::flow_table::dhash::ReferenceDHash;
 use flowloom::flow_table::dhash::major_location::{FirstSlot, Folded};
 use flowloom::flow_table::dhash::reference::{ListSearch, Searched, Skipped};
 use flowloom::flow_table::dhash::signature::{
     Algorithm1, Algorithm2, Algorithm3, Algorithm4, Session, Signature,
 };
-use flowloom::flow_table::dhash::{DHashConfig, ReferenceDHash};
 use flowloom::flow_table::probe::Counts;
 use flowloom::flow_table::{FlowTable, Tick, TimeoutClass};
 use flowloom_measure::chart::{Axis, Chart, Series};
@@ -135,7 +136,7 @@ fn measure<S: Signature<Session> + Default, L: ListSearch>(
     sessions: &[(Session, TableHash)],
 ) -> Result<Measured, ItemError> {
     let count = u32::try_from(sessions.len()).unwrap_or(u32::MAX);
-    let config = DHashConfig { list_cap: 64, ..DHashConfig::for_flows(count) };
+    let config = TableOptions { list_cap: Some(64), ..TableOptions::for_flows(count) };
     let mut table = ReferenceDHash::<Session, (), S, FirstSlot, L>::try_new(&config)
         .map_err(ItemError::during("building the reference table"))?;
     for &(session, hash) in sessions {
@@ -200,7 +201,7 @@ fn filled<S: Signature<Session> + Default>(
     sessions: &[(Session, TableHash)],
 ) -> Result<ReferenceDHash<Session, State, S, Folded>, ItemError> {
     let count = u32::try_from(sessions.len()).unwrap_or(u32::MAX);
-    let config = DHashConfig { list_cap: 64, ..DHashConfig::for_flows(count) };
+    let config = TableOptions { list_cap: Some(64), ..TableOptions::for_flows(count) };
     let mut table =
         ReferenceDHash::try_new(&config).map_err(ItemError::during("building the reference table"))?;
     for &(session, hash) in sessions {

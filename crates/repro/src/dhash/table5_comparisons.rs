@@ -7,10 +7,11 @@
 use flowloom::flow_key::TableHash;
 use std::hint::black_box;
 
+use flowloom::flow_table::TableOptions;
+use flowloom::flow_table::dhash::ReferenceDHash;
 use flowloom::flow_table::dhash::major_location::{FirstSlot, Folded, LowBits, MajorLocation};
 use flowloom::flow_table::dhash::reference::{ListSearch, Searched, Skipped};
 use flowloom::flow_table::dhash::signature::Keyed;
-use flowloom::flow_table::dhash::{DHashConfig, ReferenceDHash};
 use flowloom::flow_table::probe::Counts;
 use flowloom::flow_table::{FlowTable, Tick, TimeoutClass};
 use flowloom_measure::chart::{Axis, Chart, Series};
@@ -61,7 +62,7 @@ fn measure<M: MajorLocation + Default, L: ListSearch>(
     divisor: u32,
 ) -> Result<Comparisons, ItemError> {
     let (flows, buckets) = scaled(divisor);
-    let config = DHashConfig { buckets: Some(buckets), ..DHashConfig::for_flows(flows) };
+    let config = TableOptions { buckets: Some(buckets), ..TableOptions::for_flows(flows) };
     let mut table = ReferenceDHash::<u64, (), Keyed, M, L>::try_new(&config)
         .map_err(ItemError::during("building the reference table"))?;
     let hashes = hashes(flows, context.seed);

@@ -1,11 +1,11 @@
 //! Contents of tables that several items share.
 
 use flowloom::flow_key::hash::fold::split_mix;
-use flowloom::flow_table::baseline::{Chained, ChainedConfig};
+use flowloom::flow_table::baseline::Chained;
 use flowloom::flow_table::dhash::ReferenceDHash;
 use flowloom::flow_table::dhash::major_location::MajorLocation;
 use flowloom::flow_table::dhash::signature::Keyed;
-use flowloom::flow_table::{DHash, DHashConfig, FlowTable};
+use flowloom::flow_table::{DHash, FlowTable, TableOptions};
 
 use super::State;
 use crate::experiment::ItemError;
@@ -69,7 +69,8 @@ pub(super) fn rival(rival: &RivalTable, flows: &Flows) -> Result<Box<dyn StateTa
 /// Returns a table of lists as in the paper: by default 1,040 buckets, without an effective limit.
 pub(super) fn chained(flows: &Flows, buckets: u32) -> Result<Chained<[u64; 2], State>, ItemError> {
     let count = u32::try_from(flows.keys.len()).unwrap_or(u32::MAX);
-    let config = ChainedConfig { buckets, list_cap: u32::MAX, ..ChainedConfig::for_flows(count) };
+    let config =
+        TableOptions { buckets: Some(buckets), list_cap: Some(u32::MAX), ..TableOptions::for_flows(count) };
     let mut table = Chained::try_new(&config).map_err(ItemError::during("building lists"))?;
     flows.fill(&mut table).map_err(ItemError::during("filling lists"))?;
     Ok(table)
@@ -78,9 +79,8 @@ pub(super) fn chained(flows: &Flows, buckets: u32) -> Result<Chained<[u64; 2], S
 /// Returns Flowloom's `DHash`, filled.
 pub(super) fn dhash(flows: &Flows) -> Result<DHash<[u64; 2], State>, ItemError> {
     let count = u32::try_from(flows.keys.len()).unwrap_or(u32::MAX);
-    let mut table =
-        DHash::try_new(&DHashConfig::for_flows(count)).map_err(ItemError::during("building DHash"))?;
-    table.prefault();
+    let options = TableOptions { prefault: true, ..TableOptions::for_flows(count) };
+    let mut table = DHash::try_new(&options).map_err(ItemError::during("building DHash"))?;
     flows.fill(&mut table).map_err(ItemError::during("filling DHash"))?;
     Ok(table)
 }
@@ -91,7 +91,7 @@ pub(super) fn reference<M: MajorLocation + Default>(
     buckets: u32,
 ) -> Result<ReferenceDHash<[u64; 2], State, Keyed, M>, ItemError> {
     let count = u32::try_from(flows.keys.len()).unwrap_or(u32::MAX);
-    let config = DHashConfig { buckets: Some(buckets), ..DHashConfig::for_flows(count) };
+    let config = TableOptions { buckets: Some(buckets), ..TableOptions::for_flows(count) };
     let mut table =
         ReferenceDHash::try_new(&config).map_err(ItemError::during("building the reference table"))?;
     flows.fill(&mut table).map_err(ItemError::during("filling the reference table"))?;

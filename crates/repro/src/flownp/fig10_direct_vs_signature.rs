@@ -6,8 +6,8 @@
 
 use std::hint::black_box;
 
-use flowloom::flow_table::baseline::{DirectTable, DirectTableConfig};
-use flowloom::flow_table::{FlowTable, SigHash, SigHashConfig};
+use flowloom::flow_table::baseline::DirectTable;
+use flowloom::flow_table::{FlowTable, SigHash, TableOptions};
 use flowloom_measure::chart::{Axis, Chart, Series};
 use flowloom_measure::lookup::{Flows, State};
 
@@ -37,11 +37,8 @@ const ENTRY_BYTES: f64 = 32.0;
 /// Size of a chip of SRAM in bytes; there are three chips [FLOWNP §6.2.2].
 const CHIP_BYTES: f64 = 8.0 * 1_048_576.0;
 fn direct_table(count: u32, buckets: u32) -> Result<DirectTable<[u64; 2], State>, ItemError> {
-    let config = DirectTableConfig {
-        buckets: Some(buckets),
-        list_cap: u32::MAX,
-        ..DirectTableConfig::for_flows(count)
-    };
+    let config =
+        TableOptions { buckets: Some(buckets), list_cap: Some(u32::MAX), ..TableOptions::for_flows(count) };
     DirectTable::try_new(&config).map_err(ItemError::during("building DirectHash"))
 }
 
@@ -82,9 +79,9 @@ struct Timing {
 
 fn timed(context: &Context<'_>, count: u32) -> Result<Timing, ItemError> {
     let flows = Flows::<2>::new(count, context.seed);
-    let mut signatures = SigHash::<[u64; 2], State>::try_new(&SigHashConfig {
+    let mut signatures = SigHash::<[u64; 2], State>::try_new(&TableOptions {
         buckets: Some(count),
-        ..SigHashConfig::for_flows(count)
+        ..TableOptions::for_flows(count)
     })
     .map_err(ItemError::during("building SigHash"))?;
     let mut direct = direct_table(count, count)?;

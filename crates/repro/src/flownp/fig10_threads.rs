@@ -6,9 +6,10 @@
 //! assumption. The results are which of the two tables scales with its threads, how far, and the
 //! rate of the other table.
 
-use flowloom::flow_table::baseline::{DirectTable, DirectTableConfig};
+use flowloom::flow_table::TableOptions;
+use flowloom::flow_table::baseline::DirectTable;
 use flowloom::flow_table::probe::Counts;
-use flowloom::flow_table::sighash::{ReferenceSigHash, SigHashConfig};
+use flowloom::flow_table::sighash::ReferenceSigHash;
 use flowloom_measure::chart::{Axis, Chart, Series};
 use flowloom_measure::lookup::{Flows, State};
 
@@ -92,10 +93,10 @@ fn counted(
     packets: usize,
 ) -> Result<(Vec<Vec<Command>>, Vec<usize>), ItemError> {
     let count = u32::try_from(flows.keys.len()).unwrap_or(u32::MAX);
-    let config = SigHashConfig { buckets: Some(count), ..SigHashConfig::for_flows(count) };
+    let config = TableOptions { buckets: Some(count), ..TableOptions::for_flows(count) };
     let mut signatures = ReferenceSigHash::<[u64; 2], State>::try_new(&config)
         .map_err(ItemError::during("building the reference of SigHash"))?;
-    let mut direct = DirectTable::<[u64; 2], State>::try_new(&DirectTableConfig::for_flows(count))
+    let mut direct = DirectTable::<[u64; 2], State>::try_new(&TableOptions::for_flows(count))
         .map_err(ItemError::during("building DirectHash"))?;
     flows.fill(&mut signatures).map_err(ItemError::during("filling the reference of SigHash"))?;
     flows.fill(&mut direct).map_err(ItemError::during("filling DirectHash"))?;

@@ -3,7 +3,7 @@
 use flowloom::flow_key::TableHash;
 use flowloom::flow_key::hash::fold::split_mix;
 use flowloom::flow_table::sighash::layout::{BINS, bucket_of};
-use flowloom::flow_table::{FlowTable, SigHash, SigHashConfig, Tick, TimeoutClass};
+use flowloom::flow_table::{FlowTable, SigHash, TableOptions, Tick, TimeoutClass};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
@@ -42,11 +42,11 @@ fn shares(context: &Context<'_>, bits: u32, load: f64) -> Result<Shares, ItemErr
     let buckets = 1_u32 << bits;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the buckets")]
     let flows = (f64::from(buckets) * load) as u32;
-    let config = SigHashConfig {
+    let config = TableOptions {
         buckets: Some(buckets),
         pool: Some(flows / 4 + 64),
-        list_cap: 64,
-        ..SigHashConfig::for_flows(flows)
+        list_cap: Some(64),
+        ..TableOptions::for_flows(flows)
     };
     let mut table =
         SigHash::<u64, ()>::try_new(&config).map_err(ItemError::during("building the table"))?;

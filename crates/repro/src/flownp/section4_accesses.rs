@@ -2,8 +2,9 @@
 
 use flowloom::flow_key::FlowHasher;
 use flowloom::flow_key::TableHash;
+use flowloom::flow_table::TableOptions;
 use flowloom::flow_table::probe::Counts;
-use flowloom::flow_table::sighash::{ReferenceSigHash, SigHashConfig};
+use flowloom::flow_table::sighash::ReferenceSigHash;
 use flowloom::flow_table::{FlowTable, Tick, TimeoutClass};
 use flowloom_measure::chart::Axis;
 
@@ -27,7 +28,7 @@ const SIGNATURES: Switch = Switch::mechanism("signatures", "all flows have the s
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let flows: u32 = context.scale.pick(1 << 13, 1 << 17, 1 << 20);
     // One flow per bucket: the highest load that the paper discusses.
-    let config = SigHashConfig { buckets: Some(flows), ..SigHashConfig::for_flows(flows) };
+    let config = TableOptions { buckets: Some(flows), ..TableOptions::for_flows(flows) };
     let mut table = ReferenceSigHash::<[u64; 2], ()>::try_new(&config)
         .map_err(ItemError::during("building the reference table"))?;
     let hasher = FlowHasher::with_seed(context.seed);

@@ -1,7 +1,7 @@
 //! Memory of ten million flows [FLOWNP §4.2].
 
 use flowloom::flow_key::FlowHasher;
-use flowloom::flow_table::{FlowTable, SigHash, SigHashConfig, Tick, TimeoutClass};
+use flowloom::flow_table::{FlowTable, SigHash, TableOptions, Tick, TimeoutClass};
 use flowloom_measure::chart::Axis;
 
 use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Value};
@@ -30,7 +30,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let flows: u32 = context.scale.pick(50_000, 1_000_000, 10_000_000);
     // A real table, with as many flows in as many words as fit into the paper's memory.
     let buckets: u32 = context.scale.pick(31_457, 629_146, 6_291_456);
-    let config = SigHashConfig { buckets: Some(buckets), ..SigHashConfig::for_flows(flows) };
+    let config = TableOptions { buckets: Some(buckets), ..TableOptions::for_flows(flows) };
     let mut table = SigHash::<u64, ()>::try_new(&config).map_err(ItemError::during("building SigHash"))?;
     let hasher = FlowHasher::with_seed(context.seed);
     let hash = |key: u64| hasher.hash_words(&[key]).table;

@@ -1,8 +1,8 @@
 //! Time to find and read connection state with one session and with 4,096 sessions [TCBCACHE
 //! §2.1.2, Fig. 2].
 
-use flowloom::flow_table::baseline::chained::{Chained, ChainedConfig};
-use flowloom::flow_table::{DHash, DHashConfig, FlowTable};
+use flowloom::flow_table::baseline::{Chained, PAPER_BUCKETS};
+use flowloom::flow_table::{DHash, FlowTable, TableOptions};
 use flowloom_measure::Stopwatch;
 use flowloom_measure::chart::Axis;
 use flowloom_measure::lookup::{Flows, State};
@@ -50,15 +50,12 @@ fn time<T: FlowTable<[u64; 2], State>>(
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let chained = |sessions| {
         time(context, sessions, |flows| {
-            let buckets = ChainedConfig::PAPER_BUCKETS;
-            Chained::<[u64; 2], State>::try_new(&ChainedConfig {
-                buckets,
-                ..ChainedConfig::for_flows(flows)
-            })
+            let buckets = Some(PAPER_BUCKETS);
+            Chained::<[u64; 2], State>::try_new(&TableOptions { buckets, ..TableOptions::for_flows(flows) })
         })
     };
     let ours = |sessions| {
-        time(context, sessions, |flows| DHash::<[u64; 2], State>::try_new(&DHashConfig::for_flows(flows)))
+        time(context, sessions, |flows| DHash::<[u64; 2], State>::try_new(&TableOptions::for_flows(flows)))
     };
     let (one, many) = (chained(1)?, chained(SESSIONS)?);
     let (ours_one, ours_many) = (ours(1)?, ours(SESSIONS)?);

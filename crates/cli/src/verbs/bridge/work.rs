@@ -4,13 +4,12 @@
 use std::sync::Arc;
 
 use flowloom::apps::{Accounting, Guard, GuardedFlow, GuardedProtocols, L7Options, RecordState as _};
-use flowloom::cpu::features::Isa;
-use flowloom::cpu::pages::HugePages;
 use flowloom::engine::{
     Control, Cores, EngineConfig, IdleTimeout, Layout, NoFlow, NoFlowPolicy, OnPanic, RecordSink, Verdict,
     WhenFull, WireOptions, run_wires,
 };
-use flowloom::flow_table::segments::GrowthLimits;
+use flowloom::flow_key::FlowKey;
+use flowloom::flow_table::{Growing, LineHash, TableOptions};
 use flowloom::packet::DropReason;
 use flowloom::packet::refusal::Refusal;
 use flowloom::record::GroupSet;
@@ -25,7 +24,7 @@ use crate::args::replay::LIVE_CLOSED_TIMEOUT_NS;
 use crate::background;
 use crate::exit::{Failure, Status, TableError};
 use crate::flow_file::{Destination, LastingWriter};
-use crate::growing_table::{SegmentOptions, fitted, growing_linehash};
+use crate::growing_table::fitted;
 use crate::memory_budget::Budget;
 use crate::privileges::{self, Confinement};
 use crate::record_view::{FieldGroups, RecordPlan};
@@ -215,8 +214,7 @@ fn protocols(arguments: &Bridge) -> Result<Option<GuardedProtocols>, Failure> {
 
 /// The flow tables of the workers.
 struct Tables {
-    limits: GrowthLimits,
-    options: SegmentOptions,
+    options: TableOptions,
 }
 
 impl Tables {
@@ -225,31 +223,18 @@ impl Tables {
         let workers = arguments.workers as u64;
         // The run has a limit of its own for several tables.
         let flows_max = u32::try_from(arguments.flows_max).unwrap_or(u32::MAX);
-        let memory = bytes / workers;
         Self {
-            limits: GrowthLimits {
-                first_flows: FLOWS_FIRST.min(flows_max),
-                flows_max,
-                memory_max_bytes: memory,
-            },
-            options: SegmentOptions {
+            options: TableOptions {
                 timeouts: config.timeouts().for_table(),
-                isa: Isa::detect(),
-                huge_pages: HugePages::Try,
-                memory_limit_bytes: memory,
-                beside_bytes: 0,
+                memory_limit_bytes: bytes / workers,
                 prefault: true,
+                ..TableOptions::for_flows(flows_max)
             },
         }
     }
 
-    fn build(
-        &self,
-    ) -> Result<
-        impl flowloom::flow_table::FlowTable<flowloom::flow_key::FlowKey, GuardedFlow> + Send + use<>,
-        TableError,
-    > {
-        fitted(self.limits, |limits| growing_linehash(limits, self.options, None))
+    fn build(&self) -> Result<Growing<FlowKey, GuardedFlow, LineHash<FlowKey, GuardedFlow>>, TableError> {
+        fitted(FLOWS_FIRST, |flows| Growing::try_new(flows, self.options, LineHash::try_new))
             .map_err(TableError::Estimated)
     }
 }

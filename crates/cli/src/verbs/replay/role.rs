@@ -11,7 +11,8 @@ use flowloom::engine::{
     RunReport, StartError, run_with,
 };
 use flowloom::flow_key::FlowKey;
-use flowloom::flow_table::FlowTable;
+use flowloom::flow_table::baseline::{Chained, DirectTable};
+use flowloom::flow_table::{DHash, FlowTable, LineHash, SigHash};
 use flowloom::packet::{PacketSource, SourceError};
 use flowloom::record::Schema;
 use flowloom::scheduler::registry::Policy;
@@ -160,14 +161,22 @@ fn run_any(
     app: &dyn Fn() -> AnyApp,
 ) -> Result<RunReport<AnyFlow>, StartError> {
     match table {
-        TableName::Linehash => run_on(ends, config, || tables.linehash::<AnyFlow>(), app),
-        TableName::Dhash => match tables.published {
-            None => run_on(ends, config, || tables.dhash::<AnyFlow>(), app),
-            Some(strategies) => run_on(ends, config, || tables.published_dhash::<AnyFlow>(strategies), app),
+        TableName::Linehash => {
+            run_on(ends, config, || tables.build(LineHash::<FlowKey, AnyFlow>::try_new), app)
+        }
+        TableName::Dhash => match tables.published_search::<AnyFlow>() {
+            None => run_on(ends, config, || tables.build(DHash::<FlowKey, AnyFlow>::try_new), app),
+            Some(search) => run_on(ends, config, || tables.build(search), app),
         },
-        TableName::Sighash => run_on(ends, config, || tables.sighash::<AnyFlow>(), app),
-        TableName::Chained => run_on(ends, config, || tables.chained::<AnyFlow>(), app),
-        TableName::Direct => run_on(ends, config, || tables.direct::<AnyFlow>(), app),
+        TableName::Sighash => {
+            run_on(ends, config, || tables.build(SigHash::<FlowKey, AnyFlow>::try_new), app)
+        }
+        TableName::Chained => {
+            run_on(ends, config, || tables.build(Chained::<FlowKey, AnyFlow>::try_new), app)
+        }
+        TableName::Direct => {
+            run_on(ends, config, || tables.build(DirectTable::<FlowKey, AnyFlow>::try_new), app)
+        }
     }
 }
 
@@ -268,7 +277,15 @@ pub(super) trait Role: Sized {
         if !Self::is_typed(table) {
             return Ok(ran(self, run_any(ends, setup, &|| any_app(self.app()))?));
         }
-        Ok(ran(self, run_on(ends, config, || tables.linehash::<FlowOf<Self>>(), || self.app())?))
+        Ok(ran(
+            self,
+            run_on(
+                ends,
+                config,
+                || tables.build(LineHash::<FlowKey, FlowOf<Self>>::try_new),
+                || self.app(),
+            )?,
+        ))
     }
 }
 

@@ -14,8 +14,7 @@ use flowloom::engine::{
     App, Control, Cores, Endpoints, EngineConfig, Layout, Order, PolicyRef, RunReport, run_with,
 };
 use flowloom::flow_key::{FlowHasher, FlowKey};
-use flowloom::flow_table::segments::GrowthLimits;
-use flowloom::flow_table::{BuildError, FlowTable, LineHashConfig, Timeouts};
+use flowloom::flow_table::{BuildError, FlowTable, Growing, LineHash, TableOptions};
 use flowloom::packet::PacketSource;
 use flowloom::scheduler::registry::Policy;
 use flowloom::scheduler::{OrderGuarantee, Topology, WorkerCount};
@@ -33,7 +32,6 @@ use crate::args::Common;
 use crate::args::bench::pipeline::{PathApp, Pipeline};
 use crate::args::rules::RuleOptions;
 use crate::exit::{Failure, Status};
-use crate::growing_table::{SegmentOptions, growing_linehash};
 use crate::host::tool;
 use crate::render::bench::BenchResult;
 use crate::render::counted;
@@ -456,16 +454,9 @@ fn table<V: Send + 'static>(
     tables: usize,
 ) -> Result<impl FlowTable<FlowKey, V> + Send + use<V>, BuildError> {
     let share = (1_u32 << 17).div_ceil(u32::try_from(tables).unwrap_or(u32::MAX)).max(64);
-    let limits = GrowthLimits { first_flows: share, flows_max: 1 << 28, memory_max_bytes: 4 << 30 };
-    let options = SegmentOptions {
-        timeouts: Timeouts::NEVER,
-        isa: Isa::detect(),
-        huge_pages: LineHashConfig::for_flows(share).huge_pages,
-        memory_limit_bytes: limits.memory_max_bytes,
-        beside_bytes: 0,
-        prefault: true,
-    };
-    growing_linehash(limits, options, None)
+    let options =
+        TableOptions { memory_limit_bytes: 4 << 30, prefault: true, ..TableOptions::for_flows(1 << 28) };
+    Growing::try_new(share, options, LineHash::try_new)
 }
 
 fn layout(mode: Layout) -> String {

@@ -7,11 +7,9 @@ use std::sync::Arc;
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::memory;
 use flowloom::engine::Control;
-use flowloom::flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
+use flowloom::flow_table::baseline::{Chained, DirectTable};
 use flowloom::flow_table::dhash::ReferenceDHash;
-use flowloom::flow_table::{
-    BuildError, DHash, DHashConfig, FlowTable, LineHash, LineHashConfig, SigHash, SigHashConfig,
-};
+use flowloom::flow_table::{BuildError, DHash, FlowTable, LineHash, SigHash, TableOptions};
 use flowloom_measure::lookup::contender::{
     Contender, LowerBoundContender, MapContender, OurTable, StdMap, Work,
 };
@@ -124,12 +122,13 @@ impl Run<'_> {
     /// Refuses a number of flows for which keys, tables and lower bound exceed the free memory. All
     /// exist at once and are resident.
     fn check_memory<const W: usize>(&self, count: u32) -> Result<(), Failure> {
+        let options = TableOptions::for_flows(count);
         let table_bytes = |name: &TableName| match name {
-            TableName::Linehash => LineHashConfig::for_flows(count).bytes_needed::<[u64; W], State>(),
-            TableName::Dhash => DHashConfig::for_flows(count).bytes_needed::<[u64; W], State>(),
-            TableName::Sighash => SigHashConfig::for_flows(count).bytes_needed::<[u64; W], State>(),
-            TableName::Direct => DirectTableConfig::for_flows(count).bytes_needed::<[u64; W], State>(),
-            TableName::Chained => ChainedConfig::for_flows(count).bytes_needed::<[u64; W], State>(),
+            TableName::Linehash => LineHash::<[u64; W], State>::bytes_needed(&options),
+            TableName::Dhash => DHash::<[u64; W], State>::bytes_needed(&options),
+            TableName::Sighash => SigHash::<[u64; W], State>::bytes_needed(&options),
+            TableName::Direct => DirectTable::<[u64; W], State>::bytes_needed(&options),
+            TableName::Chained => Chained::<[u64; W], State>::bytes_needed(&options),
             TableName::Std => std_map_bytes::<W>(count),
         };
         let tables: Vec<u64> = self.tables.iter().map(table_bytes).collect();
@@ -182,7 +181,7 @@ impl Run<'_> {
     fn flood<const W: usize>(&self, count: u32, batch: usize, report: &mut Report) -> Result<(), Failure> {
         let (random, flooded) =
             (Flows::<W>::new(count, self.arguments.seed), flood::one_crc(count, self.arguments.seed));
-        let line = |count| self.linehash(count);
+        let line = |count| LineHash::try_new(&self.options(count));
         let failed = |error: TrialError| Failure::Experiment(format!("flood: {error}"));
         let contenders: [RefCell<Box<dyn Contender + '_>>; 2] = [
             RefCell::new(Box::new(OurTable::new("linehash, random flows", &random, line).map_err(failed)?)),
@@ -202,8 +201,11 @@ impl Run<'_> {
         random.hash_with(flood::crc_hash);
         flooded.hash_with(flood::crc_hash);
         let paper = |count: u32| {
-            let usual =
-                DHashConfig { pool: Some(count), list_cap: u32::MAX, ..DHashConfig::for_flows(count) };
+            let usual = TableOptions {
+                pool: Some(count),
+                list_cap: Some(u32::MAX),
+                ..TableOptions::for_flows(count)
+            };
             ReferenceDHash::<[u64; W], State>::try_new(&usual)
         };
         let contenders: [RefCell<Box<dyn Contender + '_>>; 2] = [
@@ -221,11 +223,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn linehash<const W: usize>(&self, count: u32) -> Result<LineHash<[u64; W], State>, BuildError> {
-        let mut table =
-            LineHash::try_new(&LineHashConfig { isa: Some(self.isa), ..LineHashConfig::for_flows(count) })?;
-        table.prefault();
-        Ok(table)
+    /// Returns the options of a resident table.
+    fn options(&self, count: u32) -> TableOptions {
+        TableOptions { isa: Some(self.isa), prefault: true, ..TableOptions::for_flows(count) }
     }
 
     fn contender<'f, const W: usize>(
@@ -234,28 +234,11 @@ impl Run<'_> {
         flows: &'f Flows<W>,
     ) -> Result<Box<dyn Contender + 'f>, Failure> {
         match name {
-            TableName::Linehash => ours(name, flows, |count| self.linehash(count)),
-            TableName::Dhash => ours(name, flows, |count| {
-                let config = DHashConfig { isa: Some(self.isa), ..DHashConfig::for_flows(count) };
-                let mut table = DHash::try_new(&config)?;
-                table.prefault();
-                Ok(table)
-            }),
-            TableName::Sighash => ours(name, flows, |count| {
-                let mut table = SigHash::try_new(&SigHashConfig::for_flows(count))?;
-                table.prefault();
-                Ok(table)
-            }),
-            TableName::Direct => ours(name, flows, |count| {
-                let mut table = DirectTable::try_new(&DirectTableConfig::for_flows(count))?;
-                table.prefault();
-                Ok(table)
-            }),
-            TableName::Chained => ours(name, flows, |count| {
-                let mut table = Chained::try_new(&ChainedConfig::for_flows(count))?;
-                table.prefault();
-                Ok(table)
-            }),
+            TableName::Linehash => ours(name, flows, |count| LineHash::try_new(&self.options(count))),
+            TableName::Dhash => ours(name, flows, |count| DHash::try_new(&self.options(count))),
+            TableName::Sighash => ours(name, flows, |count| SigHash::try_new(&self.options(count))),
+            TableName::Direct => ours(name, flows, |count| DirectTable::try_new(&self.options(count))),
+            TableName::Chained => ours(name, flows, |count| Chained::try_new(&self.options(count))),
             TableName::Std => Ok(Box::new(MapContender::<W, StdMap<W>>::new("std", flows))),
         }
     }
