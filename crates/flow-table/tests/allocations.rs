@@ -5,10 +5,11 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use flowloom_flow_table::{FlowMap, Tick, TimeoutClass, Timeouts};
+use flowloom_flow_table::{FlowMap, HugePages, Tick, TimeoutClass, Timeouts};
 
 thread_local! {
     static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+    static MOST: Cell<usize> = const { Cell::new(0) };
 }
 
 struct Counting;
@@ -17,6 +18,7 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.set(ALLOCATED.get().wrapping_add(layout.size()));
+        MOST.set(MOST.get().max(ALLOCATED.get()));
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
     }
@@ -59,6 +61,20 @@ fn a_small_map_grows_from_nothing_and_stays_small() {
     let ((), bytes) = heap_bytes(|| map.extend((0..64).map(|key| (key, 0))));
     assert!(bytes < 16_000, "{bytes} bytes for 64 flows");
     assert_eq!((map.len(), map.stats().segments), (64, 1));
+}
+
+#[test]
+fn a_map_allocates_no_more_than_its_limit_even_for_a_moment() {
+    const LIMIT: usize = 1 << 20;
+    let before = ALLOCATED.get();
+    MOST.set(before);
+    let builder = FlowMap::builder().memory_max_bytes(LIMIT as u64).huge_pages(HugePages::No);
+    let mut map = builder.build::<u64, u64>().unwrap();
+    let count = (0..100_000).take_while(|&key| map.insert(key, key).is_ok()).count();
+    let (most, reported) = (MOST.get() - before, map.memory().total_bytes());
+    // Arrays are aligned to lines within larger blocks.
+    assert!(most < LIMIT + 10_000, "{most} bytes, reported {reported}");
+    assert!(count > 8000, "{count} flows");
 }
 
 #[test]

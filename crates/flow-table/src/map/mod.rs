@@ -47,8 +47,9 @@ type Table<K, V> = Growing<K, V, LineHash<K, V>>;
 ///   [`Refused`] if there is no space, because on the packet path that is an outcome and not a
 ///   panic.
 /// * [`set_now`](FlowMap::set_now) sets the current time. [`insert`](FlowMap::insert),
-///   [`get_mut`](FlowMap::get_mut), [`entry`](FlowMap::entry) and their relatives record that the
-///   flow was seen; calls by shared reference and [`peek_mut`](FlowMap::peek_mut) do not.
+///   [`get_mut`](FlowMap::get_mut) and their relatives record that the flow was seen, as does an
+///   [`entry`](FlowMap::entry) that gives a mutable value or inserts one; calls by shared reference,
+///   [`peek_mut`](FlowMap::peek_mut) and an entry that is only read do not.
 ///   [`expire`](FlowMap::expire) removes flows that were not seen for too long.
 ///
 /// # Examples

@@ -147,8 +147,8 @@ impl Tables {
         fitted(self.first_flows, build).map_err(TableError::Estimated)
     }
 
-    /// Returns the function that builds the table of [DHASH] as published, if an option asks for the
-    /// paper's search.
+    /// Returns the function that builds the table of [DHASH] as published, if an option asks for
+    /// the paper's search.
     pub(super) fn published_search<V>(&self) -> Option<Build<Published<V>>> {
         use MajorLocationName::Off;
         use SignatureName::{Four, Keyed, One, Three, Two};
