@@ -10,6 +10,9 @@ use crate::source::SourceError;
 use crate::view::Headers;
 use crate::wire::{Decision, PortCounts, WIRE_BATCH, Wire};
 
+/// A frame that comes so much later than the one before it begins a batch.
+const SILENCE_NS: u64 = 100_000_000;
+
 /// A wire in memory, to test an application: it receives the frames of a list, and keeps those that
 /// leave.
 ///
@@ -60,18 +63,20 @@ impl<E: FnMut()> MemoryWire<E> {
     }
 
     /// Gives the frames these times, in nanoseconds, so that timeouts can be tested. Frames beyond
-    /// them have the last one.
+    /// them have the last one. A frame that comes a tenth of a second or more after the frame before
+    /// it begins a batch, as on a wire that was silent; an engine ends idle flows before it.
     ///
     /// # Examples
     ///
     /// ```
     /// use flowloom_packet::MemoryWire;
-    /// use flowloom_packet::wire::Wire;
+    /// use flowloom_packet::wire::{Decision, Wire};
     ///
     /// let frames = [(0, vec![1; 60]), (0, vec![1; 60])];
     /// let mut wire = MemoryWire::new(2, frames, || {}).with_times_ns([0, 90_000_000_000]);
-    /// assert_eq!(wire.receive()?, 2);
-    /// assert_eq!(wire.frame(1).time_ns, 90_000_000_000);
+    /// assert_eq!((wire.receive()?, wire.frame(0).time_ns), (1, 0));
+    /// wire.settle(&[Decision::Pass])?;
+    /// assert_eq!((wire.receive()?, wire.frame(0).time_ns), (1, 90_000_000_000));
     /// # Ok::<(), flowloom_packet::SourceError>(())
     /// ```
     #[must_use]
@@ -83,6 +88,12 @@ impl<E: FnMut()> MemoryWire<E> {
     #[must_use]
     pub fn left(&self) -> &[(u16, Vec<u8>)] {
         &self.left
+    }
+
+    /// Returns the time of a frame by its number.
+    fn time_ns(&self, number: u64) -> u64 {
+        let time_ns = usize::try_from(number).ok().and_then(|number| self.times_ns.get(number));
+        time_ns.or(self.times_ns.last()).copied().unwrap_or(number * 1000)
     }
 
     /// Sends a frame by a port. Returns whether there is such a port.
@@ -112,7 +123,11 @@ impl<E> fmt::Debug for MemoryWire<E> {
 
 impl<E: FnMut()> Wire for MemoryWire<E> {
     fn receive(&mut self) -> Result<usize, SourceError> {
-        let count = self.waiting.len().min(WIRE_BATCH);
+        let is_after_silence =
+            |number: &u64| self.time_ns(*number).saturating_sub(self.time_ns(number - 1)) >= SILENCE_NS;
+        let most = self.waiting.len().min(WIRE_BATCH);
+        let mut later = self.received + 1..self.received + most.max(1) as u64;
+        let count = later.position(|number| is_after_silence(&number)).map_or(most, |frames| frames + 1);
         self.batch = self.waiting.drain(..count).collect();
         for (port, bytes) in &self.batch {
             let Some(counts) = self.ports.get_mut(usize::from(*port)) else {
@@ -128,10 +143,7 @@ impl<E: FnMut()> Wire for MemoryWire<E> {
 
     fn frame(&self, index: usize) -> Frame<'_> {
         let (port, bytes) = &self.batch[index];
-        let number = self.received + index as u64;
-        let time_ns = usize::try_from(number).ok().and_then(|number| self.times_ns.get(number));
-        let time_ns = time_ns.or(self.times_ns.last()).copied().unwrap_or(number * 1000);
-        Frame::ethernet(bytes, *port, time_ns)
+        Frame::ethernet(bytes, *port, self.time_ns(self.received + index as u64))
     }
 
     fn settle(&mut self, decisions: &[Decision]) -> Result<(), SourceError> {

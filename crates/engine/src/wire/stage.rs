@@ -22,7 +22,8 @@ use crate::worker::process::{Burst, FlowStage, Packets};
 const _: () = assert!(WIRE_BATCH <= BATCH_PACKETS, "a batch of a wire is one burst");
 
 /// The interval at which flows end while no frame arrives, and the maximum wait for a frame.
-const TICK: Duration = Duration::from_millis(100);
+const TICK: Duration = Duration::from_nanos(TICK_NS);
+const TICK_NS: u64 = 100_000_000;
 /// Number of polls for a frame before the first wait; a wait costs more than several polls.
 const LOOKS: u32 = 16;
 
@@ -138,6 +139,11 @@ impl<W: Wire> WireStage<'_, W> {
 
     /// Judges the frames of a batch, and sends them.
     fn process(&mut self, frames: usize) -> Result<(), SourceError> {
+        // After a silence, flows that it has ended must not judge the first frame.
+        let first_ns = self.arrivals.without_packet(self.wire.frame(0).time_ns);
+        if self.arrivals.packets() > 0 && first_ns >= self.arrivals.now_ns() + TICK_NS {
+            self.stage.pass_time(first_ns);
+        }
         let first = self.decode(frames);
         self.judge(first);
         let Self { wire, stage, counts, batch, .. } = self;
