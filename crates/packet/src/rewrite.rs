@@ -174,7 +174,7 @@ impl Rewrite {
             Some(start) if start == transport => Sum { kind: SumKind::Unfinished, ..sum },
             _ => sum,
         });
-        if sum.is_some_and(|sum| sum.at + 2 > frame.len()) {
+        if transport + header_bytes(frame, headers.key.protocol(), transport)? > frame.len() {
             return None;
         }
         let is_over_addresses = headers.key.protocol() != ICMP;
@@ -258,6 +258,16 @@ fn ports_and_sum(frame: &[u8], protocol: u8, at: usize) -> Option<(PortPlaces, O
             (places, sum(2, SumKind::Complete))
         }
         _ => (None, None),
+    })
+}
+
+/// Returns the length of a transport header; 0 for a protocol without ports.
+fn header_bytes(frame: &[u8], protocol: u8, at: usize) -> Option<usize> {
+    Some(match protocol {
+        TCP => usize::from(frame.get(at + 12)? >> 4).max(5) * 4,
+        DCCP => 12,
+        UDP | UDPLITE | ICMP | ICMPV6 => 8,
+        _ => 0,
     })
 }
 
@@ -584,6 +594,19 @@ mod tests {
         let change = rewrite(false, [Some(0x0102_0304), Some(0x0506_0708)], [Some(9), Some(8)]);
         assert!(change.apply(&mut unfinished, &decoded, Some(at)));
         assert_eq!(unfinished[at + 16..at + 18], left(&unfinished).to_be_bytes());
+    }
+
+    #[test]
+    fn frames_that_end_within_their_headers_are_refused() {
+        for (kind, header) in [(0, 20), (1, 8), (2, 8)] {
+            let whole = frame(false, false, kind, b"abc");
+            let at = headers(&whole).transport_offset as usize;
+            for end in at..=at + header {
+                let mut cut = whole[..end].to_vec();
+                let is_rewritten = Rewrite::new().source_port(5).apply(&mut cut, &headers(&whole), None);
+                assert_eq!(is_rewritten, end == at + header, "{kind}, {end} bytes");
+            }
+        }
     }
 
     #[test]

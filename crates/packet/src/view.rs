@@ -207,6 +207,13 @@ impl<'a> PacketView<'a> {
         &self.bytes[start..end]
     }
 
+    /// Returns whether the frame contains all bytes that the IP header states. On a wire, whose
+    /// frames are not cut, any other packet is malformed.
+    pub fn is_whole(&self) -> bool {
+        let end = u64::from(self.headers.network_offset) + u64::from(self.ip_bytes_of_cut());
+        end <= self.bytes.len() as u64
+    }
+
     /// Returns the length of the IP packet that gave the key, by its own length field: header
     /// included, link-layer padding excluded, whether captured or not. If the packet states none
     /// (see the decoder), it ends with the record. A packet that states more bytes than its frame
