@@ -136,8 +136,7 @@ impl Connection {
             let is_related = self.is_confirmed && headers.tuple().destination == packet.tuple.destination;
             return Some(if is_related { ConnectionState::Related } else { ConnectionState::Invalid });
         }
-        let is_whole = view.payload().len() == headers.payload_bytes as usize;
-        if is_error(packet) && is_whole {
+        if is_error(packet) && view.is_whole() {
             // The error quotes no packet.
             return Some(ConnectionState::Invalid);
         }

@@ -24,6 +24,7 @@ pub struct FirewallFlow {
     /// The interface that captured the first packet of that direction.
     pub(super) captured_by: InterfaceName,
     pub(super) denies: bool,
+    pub(super) is_undecided: bool,
     /// A SYN has opened the connection.
     pub(super) is_open: bool,
     /// The connection, for rules that match on states. It lacks packets from before such rules were

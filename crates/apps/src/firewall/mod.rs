@@ -21,7 +21,10 @@
 //! Replies then need rules. States come from the flow table: see [`Connection`].
 //!
 //! **Fragments** other than the first have no ports. All such fragments of one protocol between two
-//! hosts are one flow, which no rule with ports matches. `strict_tcp` does not apply to them.
+//! hosts are one flow, which no rule with ports matches. `strict_tcp` does not apply to them. They
+//! have no state either: where the verdict depends on it, they are denied as
+//! [undecided](Judgement::is_undecided). The kernel joins fragments before it looks up the state, as
+//! `flowloom_traffic::Defrag` does for captures.
 //!
 //! **ICMP errors** are separate flows with unknown state, unless the packets were decoded with
 //! [`errors_by_flow`](flowloom_packet::DecodeOptions::errors_by_flow). Then an error is a packet of
@@ -145,7 +148,7 @@ impl Firewall {
         flow.generation = self.tally.generation();
         if flow.way.is_none() {
             flow.way = Some(packet.headers.direction);
-            self.tally.rule(found.number).flow();
+            self.tally.of(found).flow();
             self.tally.begin(found.verdict);
         }
         found
@@ -194,13 +197,13 @@ impl Firewall {
             let port = if headers.direction == way { packet.port } else { packet.port ^ 1 };
             let place = (port, flow.captured_by);
             let found = self.judge_flow(headers.key.tuple(way), headers.later_fragment, place);
-            self.tally.rule(found.number).flow();
+            self.tally.of(found).flow();
             if is_first {
                 self.tally.begin(found.verdict);
             }
             flow.generation = self.tally.generation();
             flow.number = found.number;
-            flow.denies = found.verdict == Verdict::Deny;
+            (flow.denies, flow.is_undecided) = (found.verdict == Verdict::Deny, found.is_undecided);
         }
         if opens && headers.direction != way {
             let place = (packet.port, headers.interface);
@@ -208,12 +211,12 @@ impl Firewall {
             if flow.denies && found.verdict == Verdict::Accept {
                 flow.turn(headers);
                 flow.number = found.number;
-                flow.denies = false;
+                (flow.denies, flow.is_undecided) = (false, false);
             }
             return Some(found);
         }
         let verdict = if flow.denies { Verdict::Deny } else { Verdict::Accept };
-        Some(Judgement { number: flow.number, verdict })
+        Some(Judgement { number: flow.number, verdict, is_undecided: flow.is_undecided })
     }
 }
 
@@ -238,10 +241,13 @@ impl App for Firewall {
         };
         let (hits, verdict) = match found {
             Some(found) => {
-                if found.number == 0 && self.tally.rules().is_of_other_family(&packet.headers.key) {
+                if found.number == 0
+                    && !found.is_undecided
+                    && self.tally.rules().is_of_other_family(&packet.headers.key)
+                {
                     self.tally.of_other_family().packet(packet.wire_bytes);
                 }
-                (self.tally.rule(found.number), found.verdict)
+                (self.tally.of(found), found.verdict)
             }
             None => (self.tally.not_opened(), Verdict::Deny),
         };

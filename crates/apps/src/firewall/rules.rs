@@ -35,6 +35,17 @@ pub struct Judgement {
     pub number: u32,
     /// The verdict.
     pub verdict: Verdict,
+    /// The packet lacks what the rules ask for, and they would accept it or deny it, depending on
+    /// that: a later fragment has no state, and a packet that is cut has no flags. It is denied.
+    pub is_undecided: bool,
+}
+
+impl Judgement {
+    const UNDECIDED: Self = Self { number: 0, verdict: Verdict::Deny, is_undecided: true };
+
+    const fn of_rule(number: u32, verdict: Verdict) -> Self {
+        Self { number, verdict, is_undecided: false }
+    }
 }
 
 /// How the first matching rule is found.
@@ -70,6 +81,7 @@ pub struct FirewallRules {
     only_family: Option<IpFamily>,
     asks_state: bool,
     is_per_packet: bool,
+    is_unconditional: bool,
 }
 
 /// Information that packets do not contain, and the treatment of rules that depend on unknown data.
@@ -86,7 +98,8 @@ pub struct Enforcement {
     /// is not known.
     pub captured: Option<CaptureSide>,
     /// How to treat a rule that may match. `None` refuses rules that packets do not decide, such as
-    /// those with a rate limit, a mark or a misspelt condition.
+    /// those with a rate limit, a mark or a misspelt condition, and denies a packet that lacks what
+    /// decides.
     pub assume: Option<Assume>,
 }
 
@@ -248,11 +261,22 @@ impl FirewallRules {
             };
             let number = policy.source_index(id) + 1;
             verdicts[number] = verdict;
-            judgements.push(Judgement { number: u32::try_from(number).unwrap_or(u32::MAX), verdict });
+            judgements.push(Judgement::of_rule(u32::try_from(number).unwrap_or(u32::MAX), verdict));
         }
         let (asks_state, is_per_packet) = (policy.asks_state(), policy.asks_per_packet());
         let only_family = policy.only_family();
-        Self { search, defaults, enforcement, verdicts, judgements, only_family, asks_state, is_per_packet }
+        let is_unconditional = policy.is_unconditional();
+        Self {
+            search,
+            defaults,
+            enforcement,
+            verdicts,
+            judgements,
+            only_family,
+            asks_state,
+            is_per_packet,
+            is_unconditional,
+        }
     }
 
     /// Returns the policy.
@@ -362,13 +386,35 @@ impl FirewallRules {
     pub fn judge_packet<'a>(&'a self, mut packet: Packet<'a>) -> Judgement {
         packet.input = packet.input.or(self.enforcement.input.as_deref());
         packet.output = packet.output.or(self.enforcement.output.as_deref());
-        let assume = self.enforcement.assume.unwrap_or_default();
-        let found = match &self.search {
-            Search::Matcher(matcher) => matcher.find(&packet, assume),
-            Search::Scan(policy) => policy.first_match(&packet, assume),
-        };
-        let unmatched = Judgement { number: 0, verdict: self.defaults.unmatched };
+        let found = self.find(&packet, self.enforcement.assume.unwrap_or_default());
+        let is_open = self.enforcement.assume.is_none()
+            && !self.is_unconditional
+            && found != self.find(&packet, Assume::Match);
+        if is_open { self.judge_open(&packet) } else { self.judgement_of(found) }
+    }
+
+    fn find(&self, packet: &Packet<'_>, assume: Assume) -> Option<RuleId> {
+        match &self.search {
+            Search::Matcher(matcher) => matcher.find(packet, assume),
+            Search::Scan(policy) => policy.first_match(packet, assume),
+        }
+    }
+
+    fn judgement_of(&self, found: Option<RuleId>) -> Judgement {
+        let unmatched = Judgement::of_rule(0, self.defaults.unmatched);
         found.and_then(|id| self.judgements.get(id.index()).copied()).unwrap_or(unmatched)
+    }
+
+    /// Judges a packet that some rule may match: by the first rule, if the verdict is the same
+    /// whether each of them matches or not.
+    #[cold]
+    fn judge_open(&self, packet: &Packet<'_>) -> Judgement {
+        let outcomes = self.policy().outcomes(packet);
+        let mut possible = outcomes.deciders.iter().map(|decider| Some(decider.rule)).collect::<Vec<_>>();
+        possible.extend(outcomes.unmatched.map(|_| None));
+        let mut judgements = possible.into_iter().map(|found| self.judgement_of(found));
+        let Some(first) = judgements.next() else { return Judgement::UNDECIDED };
+        if judgements.all(|other| other.verdict == first.verdict) { first } else { Judgement::UNDECIDED }
     }
 }
 

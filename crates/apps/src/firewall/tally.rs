@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowloom_engine::Verdict;
 
-use super::rules::FirewallRules;
+use super::rules::{FirewallRules, Judgement};
 
 /// The counts of a rule or of a verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +44,9 @@ pub struct VerdictCounts {
     /// Packets denied because no SYN had opened their connection. [`VerdictCounts::denied`]
     /// includes them.
     pub not_opened: Hits,
+    /// Packets denied because the rules ask for what they lack. [`VerdictCounts::denied`] includes
+    /// them.
+    pub undecided: Hits,
     /// The generation of the rules that `by_rule` counts.
     pub generation: u32,
     /// Counts by rule number, of the newest rules only. The first entry is for packets that no rule
@@ -60,6 +63,7 @@ impl VerdictCounts {
         self.unmatched.add(other.unmatched);
         self.of_other_family.add(other.of_other_family);
         self.not_opened.add(other.not_opened);
+        self.undecided.add(other.undecided);
         if other.generation > self.generation {
             self.generation = other.generation;
             self.by_rule.clone_from(&other.by_rule);
@@ -112,6 +116,7 @@ pub(super) struct Tally {
     by_rule: Box<[LiveHits]>,
     of_other_family: LiveHits,
     not_opened: LiveHits,
+    undecided: LiveHits,
     /// Flows begun by their first verdict: accepted, denied.
     begun: [AtomicU64; 2],
 }
@@ -128,8 +133,16 @@ impl fmt::Debug for Tally {
 impl Tally {
     pub(super) fn new(generation: u32, rules: Arc<FirewallRules>) -> Self {
         let by_rule = (0..=rules.count()).map(|_| LiveHits::default()).collect();
-        let [of_other_family, not_opened] = Default::default();
-        Self { rules, generation, by_rule, of_other_family, not_opened, begun: Default::default() }
+        let [of_other_family, not_opened, undecided] = Default::default();
+        Self {
+            rules,
+            generation,
+            by_rule,
+            of_other_family,
+            not_opened,
+            undecided,
+            begun: Default::default(),
+        }
     }
 
     /// Returns the rules that these counters belong to.
@@ -156,6 +169,12 @@ impl Tally {
         &self.of_other_family
     }
 
+    /// Returns the counts to which a judgement belongs.
+    #[inline]
+    pub(super) fn of(&self, judgement: Judgement) -> &LiveHits {
+        if judgement.is_undecided { &self.undecided } else { self.rule(judgement.number) }
+    }
+
     #[inline]
     pub(super) fn not_opened(&self) -> &LiveHits {
         &self.not_opened
@@ -169,11 +188,18 @@ impl Tally {
     /// Returns the counts so far.
     pub(super) fn counts(&self) -> VerdictCounts {
         let by_rule: Vec<Hits> = self.by_rule.iter().map(LiveHits::get).collect();
-        let [not_opened, of_other_family] = [&self.not_opened, &self.of_other_family].map(LiveHits::get);
+        let all = [&self.not_opened, &self.of_other_family, &self.undecided];
+        let [not_opened, of_other_family, undecided] = all.map(LiveHits::get);
         let generation = self.generation;
-        let mut counts =
-            VerdictCounts { of_other_family, not_opened, generation, ..VerdictCounts::default() };
+        let mut counts = VerdictCounts {
+            of_other_family,
+            not_opened,
+            undecided,
+            generation,
+            ..VerdictCounts::default()
+        };
         counts.denied.add(not_opened);
+        counts.denied.add(undecided);
         for (number, hits) in (0..).zip(&by_rule) {
             match self.rules.verdict(number) {
                 Verdict::Accept => counts.accepted.add(*hits),

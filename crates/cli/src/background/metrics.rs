@@ -202,6 +202,12 @@ impl Page {
             not_opened,
         );
         self.one(
+            "undecided_packets_total",
+            "counter",
+            "Packets denied because they lack what the rules ask for, such as later fragments.",
+            counts.undecided.packets,
+        );
+        self.one(
             "rules_generation",
             "gauge",
             "Generation of the rules; each reload adds one.",

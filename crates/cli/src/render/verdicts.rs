@@ -44,6 +44,8 @@ pub(crate) struct FirewallFigures {
     pub(crate) of_other_family: HitFigures,
     /// Denied packets of connections that no SYN had opened.
     pub(crate) not_opened: HitFigures,
+    /// Denied packets that lack what the rules ask for, such as the state of a later fragment.
+    pub(crate) undecided: HitFigures,
     /// Rules in force at the end that decided at least one packet or flow.
     pub(crate) rules_hit: u64,
     /// The busiest of the rules in force at the end, since they were loaded.
@@ -91,8 +93,19 @@ pub(crate) struct RuleFigures {
 }
 
 impl FirewallFigures {
-    /// Warns of packets that the rules say nothing about and that are denied.
-    pub(crate) fn warn_of_other_family(&self, common: &Common) {
+    /// Warns of packets that the rules say nothing about, or do not decide, and that are denied.
+    pub(crate) fn warn_of_denied(&self, common: &Common) {
+        if self.undecided.packets > 0 {
+            warn(
+                &format!(
+                    "{} lack what {} asks for and count as denied\n  --defrag joins fragments, of which only the \
+                     first has ports and a state; --assume decides all others",
+                    counted(self.undecided.packets, "packet"),
+                    self.rules_path
+                ),
+                common,
+            );
+        }
         let packets = self.of_other_family.packets;
         if packets > 0 && self.default == Action::Deny.name() {
             warn(
@@ -146,6 +159,9 @@ impl FirewallFigures {
         }
         if self.strict_tcp {
             parts.push(format!("not opened {}", counted(self.not_opened.packets, "packet")));
+        }
+        if self.undecided.packets > 0 {
+            parts.push(format!("undecided {}", counted(self.undecided.packets, "packet")));
         }
         let idle = self.rules.saturating_sub(self.rules_hit);
         parts.push(format!("rules that decided nothing {}", grouped(idle)));

@@ -285,7 +285,9 @@ impl<'a> Tally<'a> {
             only_family: file.policy.only_family(),
             of_other_family: 0,
             listed: arguments.per_packet.then(Vec::new),
-            is_open: !file.policy.undecidable(Knowledge { input: true, output: true, ..known }).is_empty(),
+            // A later fragment has no state.
+            is_open: file.policy.asks_state()
+                || !file.policy.undecidable(Knowledge { input: true, output: true, ..known }).is_empty(),
             last_accepted: true,
             hits: vec![0; file.policy.sources().len()],
             cpu_ns: 0,

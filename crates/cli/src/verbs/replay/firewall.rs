@@ -234,6 +234,7 @@ impl Rules {
             unmatched: HitFigures::new(counts.unmatched),
             of_other_family: HitFigures::new(counts.of_other_family),
             not_opened: HitFigures::new(counts.not_opened),
+            undecided: HitFigures::new(counts.undecided),
             rules_hit: busy.len() as u64,
             top: busy
                 .iter()

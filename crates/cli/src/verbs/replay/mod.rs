@@ -362,7 +362,7 @@ fn status(plan: &Plan<'_>, ran: &Ran<'_>, result: &ReplayResult, common: &Common
     }
     warn_of_full_table(&result.no_result, result.packets, common);
     if let Some(firewall) = &result.firewall {
-        firewall.warn_of_other_family(common);
+        firewall.warn_of_denied(common);
     }
     if !result.balanced {
         warn("packets and drops do not add up: this is a bug in flowloom, please report it", common);
