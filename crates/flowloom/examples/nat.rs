@@ -1,6 +1,7 @@
 //! Address translation on a wire: connections over IPv4 from the first interface leave by the
 //! second one with the translator's address and a port of its own, and only their answers come in.
-//! Fragments, IPv6 and protocols without ports are refused.
+//! Fragments, packets that are cut, IPv6 and protocols without ports are refused. Packets from
+//! inside keep a port; answers alone do not.
 //!
 //! ```text
 //! cargo run -p flowloom --example nat -- eth0 eth1 192.0.2.7
@@ -80,15 +81,16 @@ pub(crate) mod linux {
         }
     }
 
-    /// Returns whether a packet begins a connection with a port that can be rewritten: it is TCP,
-    /// UDP or an echo request.
-    fn takes_port(packet: &PacketView<'_>) -> bool {
+    /// Returns whether a packet has a port that can be rewritten, or is an error about one that has.
+    /// A ping has an identifier instead: it is a request from inside, and an answer from outside.
+    fn has_port(packet: &PacketView<'_>) -> bool {
         let headers = &packet.headers;
-        let is_echo = || packet.bytes.get(headers.transport_offset as usize) == Some(&8);
+        let echo = if packet.port == 0 { 8 } else { 0 };
+        let kind = || packet.bytes.get(headers.transport_offset as usize);
         !headers.later_fragment
-            && !headers.is_error_of_flow
+            && packet.is_whole()
             && match headers.key.protocol() {
-                ICMP => is_echo(),
+                ICMP => headers.is_error_of_flow || kind() == Some(&echo),
                 protocol => matches!(protocol, TCP | UDP),
             }
     }
@@ -99,8 +101,10 @@ pub(crate) mod linux {
         fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Translation) -> Verdict {
             let (tuple, new) = (packet.headers.tuple(), Rewrite::new());
             let is_for_us = tuple.destination == IpAddr::V4(self.address);
-            let is_new = matches!(flow, Translation::Unknown);
-            if is_new && packet.port == 0 && tuple.source.is_ipv4() && !is_for_us && takes_port(packet) {
+            let has_port = has_port(packet);
+            let is_new =
+                has_port && !packet.headers.is_error_of_flow && matches!(flow, Translation::Unknown);
+            if is_new && packet.port == 0 && tuple.source.is_ipv4() && !is_for_us {
                 if let Some(port) = self.free.pop_front() {
                     // An answer to an echo has its identifier, which the translator chose, twice.
                     let answers_from = if tuple.protocol == ICMP { port } else { tuple.destination_port };
@@ -117,6 +121,7 @@ pub(crate) mod linux {
             }
             // Both directions share the flow, so a packet passes only at the port of its side.
             self.current = match (*flow, packet.port) {
+                _ if !has_port => None,
                 (Translation::Inside(port), 0) => {
                     let sender = (tuple.source, tuple.source_port);
                     let inside = self.inside.get(&port).filter(|connection| connection.host == sender);

@@ -123,6 +123,11 @@ fn a_translator_lets_only_answers_in() -> Outcome {
         (0, echo(8, inside, server, 20)),
         (1, echo(0, server, ours, 702)),
         (1, echo(0, other, ours, 702)),
+        // A request is no answer, and a packet that is cut is none either.
+        (1, echo(8, server, ours, 702)),
+        (0, echo(0, inside, server, 20)),
+        (1, frame(6, server, ours, [443, 700])[..52].to_vec()),
+        (0, frame(6, inside, server, [4001, 443])[..53].to_vec()),
     ];
 
     let control = Control::default();
@@ -145,6 +150,38 @@ fn a_translator_lets_only_answers_in() -> Outcome {
     let reply = FiveTuple::v4(server, inside, 20, 20, 1);
     assert_eq!(refused.load(Ordering::Relaxed), sent - 4);
     assert_eq!(left.collect::<Vec<_>>(), [(1, outward), (0, inward), (1, request), (0, reply)]);
+    Ok(())
+}
+
+/// After a minute of silence an answer finds no connection, and another host gets the port.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_translators_port_returns_after_silence() -> Outcome {
+    use flowloom::engine::{Control, WireOptions, run_wires};
+    use flowloom::flow_table::LineHash;
+    use flowloom::packet::MemoryWire;
+    use nat::linux::{NO_FLOW, Nat, settings};
+
+    let (first, second, server, ours) = ([10, 0, 0, 5], [10, 0, 0, 6], [192, 0, 2, 9], [198, 51, 100, 1]);
+    let answer = || frame(6, server, ours, [443, 700]);
+    let received = [
+        (0, frame(6, first, server, [4000, 443])),
+        (0, frame(6, second, server, [4000, 443])),
+        (1, answer()),
+        (1, answer()),
+        (0, frame(6, second, server, [4000, 443])),
+    ];
+    let control = Control::default();
+    let times_ns = [1, 2, 30, 100, 101].map(|seconds| seconds * 1_000_000_000);
+    let mut wire = MemoryWire::new(2, received, || control.stop()).with_times_ns(times_ns);
+    let (config, table) = settings(60);
+    let options = WireOptions { no_flow: NO_FLOW, ..WireOptions::default() };
+    let table = |_| LineHash::try_new(&table);
+    let app = |_| Nat::new(ours.into(), [700], &Arc::default());
+    let run = run_wires(&config, &options, vec![&mut wire], table, app, &control, None)?;
+    assert!(run.is_balanced());
+    let ports: Vec<u16> = wire.left().iter().map(|(port, _)| *port).collect();
+    assert_eq!(ports, [1, 0, 1], "the first host, its answer, and then the second host");
     Ok(())
 }
 
@@ -183,6 +220,23 @@ fn a_stateful_firewall_lets_only_answers_in() -> Outcome {
         assert!(run.is_balanced() && run.report.fault.is_none(), "{:?}", run.report.fault);
         let passed = [(1, received[2].1.clone()), (0, received[3].1.clone())];
         assert_eq!(wire.left(), passed, "{text}");
+    }
+    // A later fragment has no state: it is let in only if the rules do so whatever its state is.
+    let mut fragment = frame(17, server, inside, [0, 0]);
+    fragment[21] = 9;
+    for (rule, passes) in [("ct state != established drop", 0), ("ct state established accept", 1)] {
+        let text = format!(
+            "table inet f {{ chain forward {{ type filter hook forward priority 0; policy accept; iifname wan {rule}; }} }}"
+        );
+        let live = Arc::new(LiveRules::new(read(&text, ["lan", "wan"])?));
+        let control = Control::default();
+        let mut wire = MemoryWire::new(2, [(1, fragment.clone())], || control.stop());
+        let (config, table) = settings();
+        let (table, app) = (|_| LineHash::try_new(&table), |_| Gate::new(Arc::clone(&live)));
+        let wires = vec![&mut wire];
+        let run = run_wires(&config, &WireOptions::default(), wires, table, app, &control, None)?;
+        assert!(run.is_balanced());
+        assert_eq!(wire.left().len(), passes, "{rule}");
     }
     assert!(read("table inet f { chain forward { tcp dprot 22 drop; } }", ["lan", "wan"]).is_err());
     assert!(read("table inet f { chain input { drop; } }", ["lan", "wan"]).is_err(), "no such chain");
