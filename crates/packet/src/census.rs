@@ -104,6 +104,8 @@ impl Tally {
 pub struct EncapsulationCounts {
     followed: BTreeMap<&'static str, Tally>,
     not_followed: BTreeMap<(&'static str, NotFollowed), Tally>,
+    /// Tunnels directly within another one, the outer name first.
+    nested: BTreeMap<(&'static str, &'static str), Tally>,
     unknown: BTreeMap<Unknown, Tally>,
     other_unknown: u64,
     no_key: BTreeMap<DropReason, Tally>,
@@ -203,6 +205,13 @@ impl EncapsulationCounts {
                 self.followed.entry(entry.name).or_default().count(number);
             }
         }
+        let tunnels = || steps.path.iter().filter(|entry| entry.is_tunnel()).map(|entry| entry.name);
+        let pairs = || tunnels().zip(tunnels().skip(1));
+        for (i, pair) in pairs().enumerate() {
+            if pairs().take(i).all(|outer| outer != pair) {
+                self.nested.entry(pair).or_default().count(number);
+            }
+        }
         for (entry, reason) in &steps.left {
             let key = (entry.name, NotFollowed::Inner(*reason));
             self.not_followed.entry(key).or_default().count(number);
@@ -234,6 +243,9 @@ impl EncapsulationCounts {
     pub fn append(&mut self, later: &Self, before: u64) {
         for (name, tally) in &later.followed {
             self.followed.entry(name).or_default().append(tally, before);
+        }
+        for (pair, tally) in &later.nested {
+            self.nested.entry(*pair).or_default().append(tally, before);
         }
         for (key, tally) in &later.not_followed {
             self.not_followed.entry(*key).or_default().append(tally, before);
@@ -275,6 +287,12 @@ impl EncapsulationCounts {
     /// Returns the encapsulations that were followed, by name. A packet counts once for each.
     pub fn followed(&self) -> impl Iterator<Item = (&'static str, &Tally)> {
         self.followed.iter().map(|(&name, tally)| (name, tally))
+    }
+
+    /// Returns the tunnels that lie directly within another one, followed or not: the names of the
+    /// outer and the inner one.
+    pub fn nested(&self) -> impl Iterator<Item = ([&'static str; 2], &Tally)> {
+        self.nested.iter().map(|(&(outer, inner), tally)| ([outer, inner], tally))
     }
 
     /// Returns the tunnels that were not followed, by name and reason.
@@ -411,10 +429,11 @@ mod tests {
         counts
     }
 
+    fn vxlan(inner: &[u8]) -> Vec<u8> {
+        ethernet(0x0800, &ipv4(17, &udp(40_000, 4789, &on(&[8, 0, 0, 0, 0, 0, 1, 0], inner))))
+    }
+
     fn packets() -> Vec<Vec<u8>> {
-        let vxlan = |inner: &[u8]| {
-            ethernet(0x0800, &ipv4(17, &udp(40_000, 4789, &on(&[8, 0, 0, 0, 0, 0, 1, 0], inner))))
-        };
         vec![
             ethernet(0x0800, &query()),
             vxlan(&ethernet(0x0800, &query())),
@@ -423,6 +442,17 @@ mod tests {
             ethernet(0x0800, &ipv4(50, &[7; 40])),
             ethernet(0x0800, &ipv4(6, &[7; 40])),
         ]
+    }
+
+    #[test]
+    fn a_tunnel_within_a_tunnel_is_counted_once_for_each_packet() {
+        let two = vxlan(&vxlan(&ethernet(0x0800, &query())));
+        let three = vxlan(&two);
+        for decap in [true, false] {
+            let counts = counted(&[two.clone(), three.clone()], decap);
+            let nested: Vec<_> = counts.nested().map(|(pair, tally)| (pair, tally.packets)).collect();
+            assert_eq!(nested, [(["vxlan", "vxlan"], 2)], "{decap}");
+        }
     }
 
     #[test]

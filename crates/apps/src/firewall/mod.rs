@@ -23,8 +23,8 @@
 //! **Fragments** other than the first have no ports. All such fragments of one protocol between two
 //! hosts are one flow, which no rule with ports matches. `strict_tcp` does not apply to them. They
 //! have no state either: where the verdict depends on it, they are denied as
-//! [undecided](Judgement::is_undecided). The kernel joins fragments before it looks up the state, as
-//! `flowloom_traffic::Defrag` does for captures.
+//! [undecided](Judgement::is_undecided). The kernel joins fragments before it looks up the state,
+//! as `flowloom_traffic::Defrag` does for captures.
 //!
 //! **ICMP errors** are separate flows with unknown state, unless the packets were decoded with
 //! [`errors_by_flow`](flowloom_packet::DecodeOptions::errors_by_flow). Then an error is a packet of

@@ -46,6 +46,17 @@ struct Unfamiliar {
     figures: Figures,
 }
 
+/// Tunnels directly within tunnels.
+#[derive(Debug, JsonSchema, Serialize)]
+struct Nested {
+    /// The name of the outer tunnel.
+    outer: &'static str,
+    /// The name of the tunnel within it.
+    inner: &'static str,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
 /// The part of the JSON document about encapsulations.
 #[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct Encapsulations {
@@ -56,6 +67,8 @@ pub(crate) struct Encapsulations {
     /// Tunnels that were not followed, the most frequent first. Without --decap, only `inspect`
     /// counts those behind UDP ports.
     tunnel_not_followed: Vec<NotFollowed>,
+    /// Tunnels directly within another one, followed or not, the most frequent first.
+    nested: Vec<Nested>,
     /// Unknown numbers at which the decoder stopped, the most frequent first. Packets of an unknown
     /// IP protocol have a key.
     unknown: Vec<Unfamiliar>,
@@ -91,11 +104,17 @@ impl Encapsulations {
                 figures: figures(tally),
             })
             .collect();
+        let mut nested: Vec<Nested> = counts
+            .nested()
+            .map(|([outer, inner], tally)| Nested { outer, inner, figures: figures(tally) })
+            .collect();
+        nested.sort_by_key(|entry| std::cmp::Reverse(entry.figures.packets));
         let some = |tally: &Tally| (tally.packets > 0).then(|| figures(tally));
         tunnel_not_followed.sort_by_key(|entry| std::cmp::Reverse(entry.figures.packets));
         Self {
             followed: counts.followed().map(|(name, tally)| (name, figures(tally))).collect(),
             tunnel_not_followed,
+            nested,
             unknown,
             unknown_others: counts.other_unknown(),
             ip_beyond_frame: some(counts.ip_beyond_frame()),
@@ -128,6 +147,13 @@ impl Encapsulations {
         }
         let tunnels = (!parts.is_empty()).then(|| format!("Tunnels     {}", parts.join("   ")));
         tunnels.into_iter().chain(self.length_lines()).collect()
+    }
+
+    /// Returns the names of encapsulations that were followed, with their numbers of packets.
+    pub(crate) fn followed_names(&self) -> String {
+        let names =
+            self.followed.iter().map(|(name, figures)| format!("{name} {}", grouped(figures.packets)));
+        names.collect::<Vec<_>>().join(", ")
     }
 
     /// Returns a remark on a sum of lengths on the wire, if it has impossible ones.
@@ -179,6 +205,8 @@ impl Encapsulations {
                 .map(|entry| line(&format!("{}: {}", entry.kind, entry.in_words), &entry.figures))
                 .collect(),
         );
+        let nested = |entry: &Nested| format!("{} in {}", entry.inner, entry.outer);
+        section("Nested", self.nested.iter().map(|entry| line(&nested(entry), &entry.figures)).collect());
         section("Unknown", self.unknown.iter().map(|entry| line(&entry.what, &entry.figures)).collect());
         if self.unknown_others > 0 {
             lines.push(format!("            other numbers: {}", counted(self.unknown_others, "packet")));

@@ -258,7 +258,9 @@ impl ReplayResult {
             None => parts.push(String::from("passes until stopped")),
         }
         if run.decap {
-            parts.push(String::from("tunnels followed"));
+            let names = self.encapsulations.followed_names();
+            let names = if names.is_empty() { names } else { format!(": {names}") };
+            parts.push(format!("tunnels followed{names}"));
         }
         if run.defrag {
             parts.push(String::from("fragments joined"));

@@ -121,16 +121,13 @@ pub(crate) struct RowFigures {
     pub(crate) duration_ns: u64,
     /// Bits of both directions divided by the duration; null if the duration is 0.
     pub(crate) bits_per_second: Option<f64>,
-    /// TCP segments sent again, from the host or source, or of both directions; only with --sort
-    /// retransmissions.
+    /// TCP segments sent again, from the host or source, or of both directions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) retransmissions: Option<u64>,
-    /// Records with a TCP reset, from the host or source, or of either direction; only with --sort
-    /// resets.
+    /// Records with a TCP reset, from the host or source, or of either direction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) resets: Option<u64>,
-    /// Mean round-trip time of the handshakes; only with `--sort handshake_rtt`, if there
-    /// were any.
+    /// Mean round-trip time of the handshakes, if there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) handshake_rtt_ns: Option<u64>,
     #[serde(flatten)]
@@ -182,6 +179,10 @@ impl TopResult {
             _ => None,
         };
         last[2] = special.unwrap_or(last[2]);
+        let has_rtt = self.sort == SortBy::Retransmissions && !is_source;
+        if has_rtt {
+            last[1] = "handshake";
+        }
         let head = [&key_name(self.by), "records", "packets", title, "share", last[0], last[1], last[2]];
         let mut table = vec![head.map(str::to_owned)];
         for row in &self.rows {
@@ -195,12 +196,16 @@ impl TopResult {
                 let rate = row.bits_per_second.map(|rate| format!("{}bit/s", scaled(rate)));
                 [percent(row.bytes_sent, row.bytes), duration, rate.unwrap_or_else(|| String::from("-"))]
             };
-            let special = special.map(|_| {
-                let rtt = row.handshake_rtt_ns.map(|ns| format!("{:.3} ms", ns as f64 / 1e6));
-                let count = row.retransmissions.or(row.resets).map(grouped);
-                let sent = (self.sort == SortBy::Sent).then(|| bytes(row.bytes_sent));
-                rtt.or(count).or(sent).unwrap_or_else(|| String::from("-"))
-            });
+            let none = || String::from("-");
+            let rtt = || row.handshake_rtt_ns.map_or_else(none, |ns| format!("{:.3} ms", ns as f64 / 1e6));
+            let duration = if has_rtt { rtt() } else { duration };
+            let special = match self.sort {
+                SortBy::Retransmissions => Some(row.retransmissions.map_or_else(none, grouped)),
+                SortBy::Resets => Some(row.resets.map_or_else(none, grouped)),
+                SortBy::HandshakeRtt => Some(rtt()),
+                SortBy::Sent => Some(bytes(row.bytes_sent)),
+                _ => None,
+            };
             let last = row.name.rsplit('/').next().unwrap_or_default();
             let name =
                 if row.depth > 0 { format!("{}{last}", "  ".repeat(row.depth)) } else { row.name.clone() };
@@ -292,7 +297,15 @@ impl Report for TopResult {
                 grouped(self.groups_max)
             ));
         }
-        if let ([row, ..], GroupBy::Conversation | GroupBy::Pair) = (&self.rows[..], self.by) {
+        let largest = self.rows.first().and_then(|row| match self.sort {
+            SortBy::Retransmissions => Some(row.retransmissions.unwrap_or(0)),
+            SortBy::Resets => Some(row.resets.unwrap_or(0)),
+            SortBy::HandshakeRtt => Some(row.handshake_rtt_ns.unwrap_or(0)),
+            _ => None,
+        });
+        if largest == Some(0) {
+            lines.push(format!("Noted       no record has {sort}: the order of the rows means nothing"));
+        } else if let ([row, ..], GroupBy::Conversation | GroupBy::Pair) = (&self.rows[..], self.by) {
             lines.push(format!(
                 "Next        flowloom extract …{} -o out.pcapng --flow '{}'",
                 self.decoding, row.name

@@ -6,9 +6,9 @@ use flowloom::apps::accounting::AccountingRecord;
 use flowloom::apps::{EndedFlow, L7Flow, MeterFlow, RecordState as _};
 use flowloom::record::{Group as GroupOf, GroupSet, Value};
 
-use crate::args::Common;
 use crate::args::replay::{AppName, LayoutName};
 use crate::args::top::{GroupBy, SortBy, Top};
+use crate::args::{Common, Format};
 use crate::exit::{Failure, Status};
 use crate::host::tool;
 use crate::memory_budget::Budget;
@@ -17,7 +17,7 @@ use crate::render::{print, say_error};
 
 use super::replay::look;
 
-use groups::{Group, Groups, Totals};
+use groups::{Figure, Figures, Group, Groups, Totals};
 
 /// Bytes of a group in a map that is about to double.
 const GROUP_BYTES: u64 = 3 * (size_of::<(Group, Totals)>() as u64 + 1);
@@ -49,13 +49,17 @@ pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
     let groups_max = arguments.groups_max.min(rows_bytes_max / GROUP_BYTES).max(1);
     replay.rows_bytes = groups_max.saturating_mul(GROUP_BYTES).min(rows_bytes_max);
     let sort = arguments.sort;
-    let mut fields = Fields::for_sort(sort);
-    if let Some(name) = fields.group() {
-        replay.fields = Some(name.parse().expect("it is a group of fields"));
+    // Tables for people leave them out.
+    let with_fields = matches!(common.format, Format::Json | Format::Jsonl | Format::Csv)
+        || matches!(sort, SortBy::Retransmissions | SortBy::Resets | SortBy::HandshakeRtt);
+    let mut fields = with_fields.then(Fields::new);
+    if with_fields {
+        replay.fields = Some("handshake,tcp".parse().expect("these are groups of fields"));
     }
-    let mut groups = Groups::new(arguments.by, sort, groups_max);
+    let mut groups = Groups::new(arguments.by, groups_max);
     let mut add = |record: &_, flow: &dyn EndedFlow| {
-        groups.add(record, flow.label().and_then(L7Flow::protocol), fields.figures(record, flow));
+        let figures = fields.as_mut().map(|fields| fields.figures(record, flow)).unwrap_or_default();
+        groups.add(record, flow.label().and_then(L7Flow::protocol), figures);
     };
     let looked = look(&replay, common, "top", None, &mut add)?;
     let order = |totals: &Totals| totals.figure(sort);
@@ -92,7 +96,7 @@ pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
         last_ns: looked.last_ns,
         groups: told,
         groups_max,
-        rows: shown.iter().map(|(group, totals)| row(*group, totals, sort)).collect(),
+        rows: shown.iter().map(|(group, totals)| row(*group, totals)).collect(),
         rest: figures(rest.0, &rest.1),
         untold: figures(0, &untold),
         notices: looked.notices,
@@ -112,54 +116,45 @@ pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
 
 /// What is added up besides the figures of every record.
 struct Fields {
-    sort: SortBy,
-    /// The columns of both directions, if they are additional fields.
-    columns: [usize; 2],
     groups: GroupSet,
+    /// The columns with the retransmissions of both directions, and that with the round-trip time.
+    retransmissions: [usize; 2],
+    handshake_rtt: usize,
     row: Vec<Value>,
 }
 
 impl Fields {
-    fn for_sort(sort: SortBy) -> Self {
+    fn new() -> Self {
         let schema = MeterFlow::schema();
         let column = |name: &str| schema.named(name).map_or(0, |found| found.index);
-        let (group, columns) = match sort {
-            SortBy::HandshakeRtt => (Some(GroupOf::Handshake), [column("handshake_rtt"); 2]),
-            SortBy::Retransmissions => {
-                (Some(GroupOf::Tcp), [column("retransmissions"), column("reverse_retransmissions")])
-            }
-            _ => (None, [0; 2]),
-        };
-        Self { sort, columns, groups: group.into_iter().collect(), row: Vec::new() }
+        Self {
+            groups: [GroupOf::Handshake, GroupOf::Tcp].into_iter().collect(),
+            retransmissions: [column("retransmissions"), column("reverse_retransmissions")],
+            handshake_rtt: column("handshake_rtt"),
+            row: Vec::new(),
+        }
     }
 
-    /// Returns the group of additional fields that the figure needs.
-    fn group(&self) -> Option<&'static str> {
-        GroupOf::FIELDS.into_iter().find(|group| self.groups.contains(*group)).map(GroupOf::name)
-    }
-
-    /// Returns the figures of a flow from its source and from its destination, if it has them.
-    fn figures(&mut self, record: &AccountingRecord, flow: &dyn EndedFlow) -> [Option<u64>; 2] {
+    /// Returns the figures of a flow, if it has them.
+    fn figures(&mut self, record: &AccountingRecord, flow: &dyn EndedFlow) -> Figures {
         const RST: u16 = 4;
-        if self.sort == SortBy::Resets {
-            return [record.tcp_flags, record.reverse_tcp_flags]
-                .map(|flags| Some(u64::from(flags & RST != 0)));
-        }
-        if self.groups.is_empty() {
-            return [None; 2];
-        }
         self.row.clear();
         flow.record_values(self.groups, &mut self.row);
-        self.columns.map(|column| self.row.get(column).and_then(Value::number))
+        let value = |column: usize| self.row.get(column).and_then(Value::number);
+        let resets = [record.tcp_flags, record.reverse_tcp_flags];
+        [
+            self.retransmissions.map(value),
+            resets.map(|flags| Some(u64::from(flags & RST != 0))),
+            [value(self.handshake_rtt); 2],
+        ]
     }
 }
 
-fn row(group: Group, totals: &Totals, sort: SortBy) -> RowFigures {
+fn row(group: Group, totals: &Totals) -> RowFigures {
     let oriented = totals.oriented(&group);
     let duration_ns = totals.duration_ns();
     let bits_per_second =
         (duration_ns > 0).then(|| totals.bytes() as f64 * 8.0 / (duration_ns as f64 / 1e9));
-    let figure = |of: SortBy| (sort == of && totals.has_figure()).then(|| totals.figure(sort));
     RowFigures {
         name: group.name(totals),
         depth: group.depth(),
@@ -175,9 +170,9 @@ fn row(group: Group, totals: &Totals, sort: SortBy) -> RowFigures {
         last_ns: totals.last_ns,
         duration_ns,
         bits_per_second,
-        retransmissions: figure(SortBy::Retransmissions),
-        resets: figure(SortBy::Resets),
-        handshake_rtt_ns: figure(SortBy::HandshakeRtt),
+        retransmissions: totals.additional(Figure::Retransmissions),
+        resets: totals.additional(Figure::Resets),
+        handshake_rtt_ns: totals.additional(Figure::HandshakeRtt),
         targets: matches!(group, Group::Source(_)).then_some(TargetFigures {
             peers: totals.peers,
             ports: totals.ports,

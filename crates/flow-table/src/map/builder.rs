@@ -82,9 +82,9 @@ impl FlowMapBuilder {
         self
     }
 
-    /// Sets the maximum size of the map in bytes, which [`memory`](FlowMap::memory) reports. The map
-    /// never allocates more, not even for a moment. Beside each array of 2 MiB or more it reserves
-    /// address space to align huge pages, which it never touches.
+    /// Sets the maximum size of the map in bytes, which [`memory`](FlowMap::memory) reports. The
+    /// map never allocates more, not even for a moment. Beside each array of 2 MiB or more it
+    /// reserves address space to align huge pages, which it never touches.
     pub const fn memory_max_bytes(mut self, bytes: u64) -> Self {
         self.memory_max_bytes = bytes;
         self

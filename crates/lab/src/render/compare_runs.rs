@@ -128,6 +128,11 @@ impl Amounts {
         [&self.base, &self.new].into_iter().flatten().map(|amount| amount.bytes).max().unwrap_or(0)
     }
 
+    /// Returns the bytes in the base and in the new run; 0 where it is not listed.
+    fn both(&self) -> [u64; 2] {
+        [&self.base, &self.new].map(|amount| amount.as_ref().map_or(0, |amount| amount.bytes))
+    }
+
     fn has_changed(&self) -> bool {
         let (Some(base), Some(new)) = (&self.base, &self.new) else { return false };
         let (less, more) = (base.bytes.min(new.bytes), base.bytes.max(new.bytes));
@@ -206,15 +211,27 @@ impl Conversations {
 }
 
 impl CompareRuns {
-    /// Returns the lists with their titles, and how many rows more each kind has.
-    fn lists(&self) -> Vec<(&'static str, &[Amounts], u64)> {
-        let mut lists = vec![("Protocols", &self.protocols[..], 0), ("Largest hosts", &self.hosts[..], 0)];
+    /// Returns the lists for people: hosts by how much they have changed.
+    fn lists(&self) -> Vec<List<'_>> {
+        let hosts = |is_of: fn([u64; 2]) -> bool| {
+            let mut hosts: Vec<&Amounts> = self.hosts.iter().filter(|host| is_of(host.both())).collect();
+            hosts.sort_by_key(|host| std::cmp::Reverse(u64::abs_diff(host.both()[0], host.both()[1])));
+            hosts
+        };
+        let more = ("Hosts with more bytes", hosts(|[base, new]| new > base), 0);
+        self.with_hosts(vec![more, ("Hosts with fewer bytes", hosts(|[base, new]| new < base), 0)])
+    }
+
+    /// Returns all lists with their titles, and how many rows more each kind has.
+    fn with_hosts<'a>(&'a self, hosts: Vec<List<'a>>) -> Vec<List<'a>> {
+        let mut lists = vec![("Protocols", self.protocols.iter().collect::<Vec<_>>(), 0)];
+        lists.extend(hosts);
         if let Some(all) = &self.conversations {
             let more = |list: &[Amounts], total: u64| total - list.len() as u64;
             let (new, gone, changed) = (&all.largest_appeared, &all.largest_gone, &all.largest_changed);
-            lists.push(("New conversations", new, more(new, all.appeared)));
-            lists.push(("Gone conversations", gone, more(gone, all.gone)));
-            lists.push((CHANGED, changed, more(changed, all.changed)));
+            lists.push(("New conversations", new.iter().collect(), more(new, all.appeared)));
+            lists.push(("Gone conversations", gone.iter().collect(), more(gone, all.gone)));
+            lists.push((CHANGED, changed.iter().collect(), more(changed, all.changed)));
         }
         lists
     }
@@ -286,20 +303,23 @@ impl CompareRuns {
 
 const CHANGED: &str = "Changed conversations, by a factor of 2 or more";
 
+/// A title, the rows, and how many more there are.
+type List<'a> = (&'static str, Vec<&'a Amounts>, u64);
+
 /// The heads of the columns.
 const HEAD: [&str; 6] = ["", "base records", "new records", "base bytes", "new bytes", "change"];
 
-fn with_head(title: &str, list: &[Amounts], most: usize) -> Vec<[String; 6]> {
+fn with_head(title: &str, list: &[&Amounts], most: usize) -> Vec<[String; 6]> {
     let mut head = HEAD.map(str::to_owned);
     title.clone_into(&mut head[0]);
-    std::iter::once(head).chain(list.iter().take(most).map(Amounts::cells)).collect()
+    std::iter::once(head).chain(list.iter().take(most).map(|amounts| amounts.cells())).collect()
 }
 
 impl Report for CompareRuns {
     fn tables(&self) -> Vec<Table> {
         let lists = self.lists().into_iter().filter(|(_, list, _)| !list.is_empty());
-        let table = |(title, list, more): (&'static str, &[Amounts], u64)| {
-            let rows = with_head("", list, SHOWN * SHOWN).into_iter().map(Vec::from).collect();
+        let table = |(title, list, more): List<'_>| {
+            let rows = with_head("", &list, SHOWN * SHOWN).into_iter().map(Vec::from).collect();
             let more = more + list.len().saturating_sub(SHOWN * SHOWN) as u64;
             let note = if more > 0 { format!("and {} more", grouped(more)) } else { String::new() };
             Table { title, rows, note }
@@ -317,8 +337,8 @@ impl Report for CompareRuns {
         let mut lines = self.facts();
         for (title, list, more) in self.lists() {
             // Only what differs is news.
-            let differing: Vec<Amounts> =
-                list.iter().filter(|amounts| amounts.base != amounts.new).cloned().collect();
+            let differing: Vec<&Amounts> =
+                list.iter().filter(|amounts| amounts.base != amounts.new).copied().collect();
             if differing.is_empty() {
                 continue;
             }
@@ -349,7 +369,7 @@ impl Report for CompareRuns {
             "new_bytes", "base_handshake_ns", "new_handshake_ns",
         ];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
-        for (list, all, _) in self.lists() {
+        for (list, all, _) in self.with_hosts(vec![("Largest hosts", self.hosts.iter().collect(), 0)]) {
             rows.extend(all.iter().map(|amounts| {
                 let sides = [&amounts.base, &amounts.new];
                 let mut row = vec![list.to_owned(), amounts.name.clone()];

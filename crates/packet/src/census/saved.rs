@@ -3,6 +3,7 @@
 //! ```text
 //! followed vxlan 12 1,2,3,9        name, packets, first packet numbers
 //! left gre not_asked 3 4,5,6       name, reason, …
+//! nested gre gre 3 4,5,6           outer name, inner name, …
 //! unknown ether_type 2054 7 1,8    layer, number, …
 //! no_key not_ip 9 1,8              reason, …
 //! others 5
@@ -36,6 +37,8 @@ impl EncapsulationCounts {
             .not_followed
             .iter()
             .map(|((name, reason), tally)| format!("left {name} {} {tally}", reason.name()));
+        let nested = self.nested.iter();
+        let nested = nested.map(|((outer, inner), tally)| format!("nested {outer} {inner} {tally}"));
         let unknown = self.unknown.iter().map(|(unknown, tally)| {
             let (layer, number) = unknown.layer_and_number();
             format!("unknown {layer} {number} {tally}")
@@ -46,7 +49,8 @@ impl EncapsulationCounts {
             [("ip_beyond_frame", &self.ip_beyond_frame), ("wire_impossible", &self.wire_impossible)];
         let lengths = lengths.into_iter().filter(|(_, tally)| tally.packets > 0);
         let lengths = lengths.map(|(name, tally)| format!("{name} {tally}"));
-        followed.chain(left).chain(unknown).chain(no_key).chain(others).chain(lengths).collect()
+        let tunnels = followed.chain(left).chain(nested);
+        tunnels.chain(unknown).chain(no_key).chain(others).chain(lengths).collect()
     }
 
     /// Reads counts from lines of text. Returns `None` if a line is not in the format of
@@ -65,6 +69,10 @@ impl EncapsulationCounts {
                         reason => NotFollowed::Inner(reason_of(reason)?),
                     };
                     counts.not_followed.insert((header_name(name)?, reason), tally(packets, first)?);
+                }
+                ["nested", outer, inner, packets, first] => {
+                    let pair = (header_name(outer)?, header_name(inner)?);
+                    counts.nested.insert(pair, tally(packets, first)?);
                 }
                 ["unknown", layer, number, packets, first] if counts.unknown.len() < UNKNOWN_MAX => {
                     let unknown = Unknown::of_layer(layer, number.parse().ok()?)?;
@@ -115,6 +123,7 @@ mod tests {
         let tally = |packets| Tally { packets, first_packets: vec![1, packets] };
         counts.followed.insert("vxlan", tally(2));
         counts.not_followed.insert(("gre", NotFollowed::NotAsked), tally(3));
+        counts.nested.insert(("gre", "vxlan"), tally(2));
         counts.not_followed.insert(("esp", NotFollowed::Inner(DropReason::Encrypted)), tally(4));
         for unknown in [
             Unknown::EtherType(0x88CC),

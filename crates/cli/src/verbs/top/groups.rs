@@ -87,10 +87,25 @@ pub(super) struct Totals {
     pub(super) ports: u64,
     /// Whether there may be more of them, because the limit was reached.
     pub(super) has_more: bool,
-    /// The sum of the figure that groups are sorted by, if records do not have it, and the number
-    /// of records that have it.
-    special: (u64, u64),
+    /// The sum of each additional figure, and the number of records that have it.
+    figures: [(u64, u64); 3],
 }
+
+/// A figure that not every record has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Figure {
+    Retransmissions,
+    Resets,
+    HandshakeRtt,
+}
+
+impl Figure {
+    pub(super) const ALL: [Self; 3] = [Self::Retransmissions, Self::Resets, Self::HandshakeRtt];
+}
+
+/// The additional figures of a record, in the order of [`Figure::ALL`]: of each, that of its source
+/// and that of its destination.
+pub(super) type Figures = [[Option<u64>; 2]; 3];
 
 impl Totals {
     pub(super) fn packets(&self) -> u64 {
@@ -106,9 +121,11 @@ impl Totals {
         self.last_ns.saturating_sub(self.first_ns)
     }
 
-    /// Returns whether a record has the figure that groups are sorted by.
-    pub(super) fn has_figure(&self) -> bool {
-        self.special.1 > 0
+    /// Returns an additional figure, if a record has it: a sum, or the mean of the times.
+    pub(super) fn additional(&self, figure: Figure) -> Option<u64> {
+        let (sum, records) = self.figures[figure as usize];
+        let mean = sum.checked_div(records)?;
+        Some(if figure == Figure::HandshakeRtt { mean } else { sum })
     }
 
     pub(super) fn figure(&self, sort: SortBy) -> u64 {
@@ -119,8 +136,9 @@ impl Totals {
                 let rate = bits.checked_div(self.duration_ns().into()).unwrap_or(0);
                 u64::try_from(rate).unwrap_or(u64::MAX)
             }
-            SortBy::Retransmissions | SortBy::Resets => self.special.0,
-            SortBy::HandshakeRtt => self.special.0.checked_div(self.special.1).unwrap_or(0),
+            SortBy::Retransmissions => self.additional(Figure::Retransmissions).unwrap_or(0),
+            SortBy::Resets => self.additional(Figure::Resets).unwrap_or(0),
+            SortBy::HandshakeRtt => self.additional(Figure::HandshakeRtt).unwrap_or(0),
             SortBy::Bytes => self.bytes(),
             SortBy::Sent => self.bytes[0],
             SortBy::IpBytes => self.ip_bytes,
@@ -186,29 +204,28 @@ impl Totals {
         }
         self.ip_bytes = self.ip_bytes.saturating_add(other.ip_bytes);
         self.flows += other.flows;
-        self.special = (self.special.0.saturating_add(other.special.0), self.special.1 + other.special.1);
+        for ((sum, records), other) in self.figures.iter_mut().zip(&other.figures) {
+            (*sum, *records) = (sum.saturating_add(other.0), *records + other.1);
+        }
     }
 
-    /// Adds the figures of a record from its source and its destination.
-    fn add_special(
-        &mut self,
-        sort: SortBy,
-        group: &Group,
-        mut figures: [Option<u64>; 2],
-        direction: Direction,
-    ) {
-        if direction == Direction::Reversed {
-            figures.reverse();
-        }
+    /// Adds the additional figures of a record.
+    fn add_figures(&mut self, group: &Group, figures: Figures, direction: Direction) {
         let is_one_sided =
             matches!(group, Group::Host(_) | Group::Source(_)) && direction != Direction::Looped;
-        let figure = match (figures, sort) {
-            ([own, _], _) if is_one_sided => own,
-            ([Some(own), Some(other)], SortBy::Retransmissions) => Some(own.saturating_add(other)),
-            ([own, other], _) => own.max(other),
-        };
-        if let Some(figure) = figure {
-            self.special = (self.special.0.saturating_add(figure), self.special.1 + 1);
+        for (figure, mut of_ends) in Figure::ALL.into_iter().zip(figures) {
+            if direction == Direction::Reversed {
+                of_ends.reverse();
+            }
+            let own = match (of_ends, figure) {
+                ([own, _], _) if is_one_sided => own,
+                ([Some(own), Some(other)], Figure::Retransmissions) => Some(own.saturating_add(other)),
+                ([own, other], _) => own.max(other),
+            };
+            if let Some(own) = own {
+                let (sum, records) = &mut self.figures[figure as usize];
+                (*sum, *records) = (sum.saturating_add(own), *records + 1);
+            }
         }
     }
 }
@@ -260,7 +277,6 @@ enum Target {
 #[derive(Debug)]
 pub(super) struct Groups {
     by: GroupBy,
-    sort: SortBy,
     count_max: u64,
     sums: HashMap<Group, Totals>,
     /// The destinations and the ports of sources.
@@ -270,27 +286,21 @@ pub(super) struct Groups {
     total: Totals,
 }
 
-/// A record, and its figures to sort by.
-type Figured<'a> = (&'a AccountingRecord, [Option<u64>; 2]);
+/// A record, and its additional figures.
+type Figured<'a> = (&'a AccountingRecord, Figures);
 
 /// Groups with their sums, the largest first.
 pub(super) type Sorted = Vec<(Group, Totals)>;
 
 impl Groups {
     /// Returns sums for at most `count_max` groups.
-    pub(super) fn new(by: GroupBy, sort: SortBy, count_max: u64) -> Self {
+    pub(super) fn new(by: GroupBy, count_max: u64) -> Self {
         let (untold, total) = (Totals::default(), Totals::default());
-        Self { by, sort, count_max, sums: HashMap::new(), targets: HashSet::new(), untold, total }
+        Self { by, count_max, sums: HashMap::new(), targets: HashSet::new(), untold, total }
     }
 
-    /// Adds a record to each group that contains it. `label` is its protocol label, and `figures`
-    /// are those to sort by, from its source and its destination.
-    pub(super) fn add(
-        &mut self,
-        record: &AccountingRecord,
-        label: Option<&'static str>,
-        figures: [Option<u64>; 2],
-    ) {
+    /// Adds a record to each group that contains it. `label` is its protocol label.
+    pub(super) fn add(&mut self, record: &AccountingRecord, label: Option<&'static str>, figures: Figures) {
         let both = (record, figures);
         self.total.add(record, Direction::Forward);
         let (source, destination, protocol) = (record.source, record.destination, record.protocol);
@@ -346,7 +356,7 @@ impl Groups {
         }
         let totals = self.sums.entry(group).or_default();
         totals.add(record, direction);
-        totals.add_special(self.sort, &group, figures, direction);
+        totals.add_figures(&group, figures, direction);
     }
 
     /// Counts a destination or a port of a source that has a group, once.
@@ -452,7 +462,7 @@ mod tests {
     }
 
     fn groups_by(by: GroupBy, count_max: u64) -> Groups {
-        Groups::new(by, SortBy::Bytes, count_max)
+        Groups::new(by, count_max)
     }
 
     /// Records of four hosts, whose figures are all different.
@@ -474,7 +484,7 @@ mod tests {
     fn totals_of_hosts_match_a_plain_sum() {
         let mut groups = groups_by(GroupBy::Host, 100);
         for record in &records() {
-            groups.add(record, None, [None; 2]);
+            groups.add(record, None, Figures::default());
         }
         let (shown, rest) = groups.largest(10, Totals::bytes);
         assert_eq!((shown.len(), rest), (4, (0, Totals::default())));
@@ -509,11 +519,15 @@ mod tests {
             let mut groups = groups_by(GroupBy::Source, groups_max);
             for _ in 0..2 {
                 for (destination, port) in (10..60).flat_map(|host| [(host, 22), (host, 80)]) {
-                    groups.add(&record(1, destination, (5000, port), [1, 0, 40, 0]), None, [None; 2]);
+                    groups.add(
+                        &record(1, destination, (5000, port), [1, 0, 40, 0]),
+                        None,
+                        Figures::default(),
+                    );
                     groups.add(
                         &record(2, 10, (6000, port + destination as u16), [1, 0, 40, 0]),
                         None,
-                        [None; 2],
+                        Figures::default(),
                     );
                 }
             }
@@ -533,14 +547,14 @@ mod tests {
         let (early, late) = (record(2, 1, (9, 80), [1, 2, 10, 20]), record(1, 2, (7, 80), [4, 8, 40, 80]));
         let mut late = late;
         late.start_ns = 5;
-        pairs.add(&late, None, [None; 2]);
-        pairs.add(&early, None, [None; 2]);
+        pairs.add(&late, None, Figures::default());
+        pairs.add(&early, None, Figures::default());
         let (shown, _) = pairs.largest(10, Totals::bytes);
         let (group, totals) = &shown[0];
         assert_eq!(group.name(totals), "0.0.0.2 > 0.0.0.1");
         assert_eq!(totals.oriented(group), ([1 + 8, 2 + 4], [10 + 80, 20 + 40]));
         let mut conversations = groups_by(GroupBy::Conversation, 100);
-        conversations.add(&early, None, [None; 2]);
+        conversations.add(&early, None, Figures::default());
         let (shown, _) = conversations.largest(10, Totals::bytes);
         let (group, totals) = &shown[0];
         assert_eq!(group.name(totals), "tcp 0.0.0.2:9 > 0.0.0.1:80");
@@ -551,7 +565,7 @@ mod tests {
     fn a_hierarchy_adds_up_at_each_level() {
         let mut groups = groups_by(GroupBy::Hierarchy, 100);
         for record in &records() {
-            groups.add(record, None, [None; 2]);
+            groups.add(record, None, Figures::default());
         }
         let total = groups.total();
         let (shown, (hidden, rest)) = groups.tree(2, Totals::bytes);
@@ -566,9 +580,9 @@ mod tests {
     #[test]
     fn figures_of_a_host_are_its_own_and_those_of_a_pair_are_of_both() {
         let sorted = |by, sort, all: &[[Option<u64>; 2]]| {
-            let mut groups = Groups::new(by, sort, 100);
+            let mut groups = Groups::new(by, 100);
             for figures in all {
-                groups.add(&record(1, 2, (9, 80), [1, 1, 40, 40]), None, *figures);
+                groups.add(&record(1, 2, (9, 80), [1, 1, 40, 40]), None, [*figures; 3]);
             }
             let (shown, _) = groups.largest(10, |totals| totals.figure(sort));
             shown
