@@ -111,6 +111,13 @@ pub enum StartError {
     /// The table function returned an error.
     #[error("cannot build the flow table: {0}")]
     Table(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The timeouts of a table are not those of the configuration, so that flows would not end when
+    /// the configuration says.
+    #[error(
+        "the flow table and the configuration have different timeouts\n  build the table with \
+         `config.timeouts().for_table()`"
+    )]
+    Timeouts,
     /// The system did not start a thread.
     #[error(
         "cannot start a thread: {0}\n  use fewer workers, or raise the limit (ulimit -u, pids of the control group)"

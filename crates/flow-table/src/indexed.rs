@@ -8,8 +8,8 @@
 use flowloom_cpu::pages::PageReport;
 
 use crate::evict::{Evict, NEAR, Refuse, WINDOW};
-use crate::state::States;
 use crate::state::slab::Verdict;
+use crate::state::{States, Timeouts};
 use crate::table::{
     Cursor, Entry, Expired, Flow, FlowId, FlowTable, Full, FullReason, MemoryReport, Refused, TableKey,
     TableStats, Tick, TimeoutClass, check_batch, show_values,
@@ -339,6 +339,10 @@ where
 
     fn capacity(&self) -> u32 {
         self.states().capacity()
+    }
+
+    fn timeouts(&self) -> Option<Timeouts> {
+        Some(self.states().timeouts())
     }
 
     #[inline]

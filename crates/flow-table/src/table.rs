@@ -17,6 +17,7 @@ use crate::evict::{Evict, Refuse};
 pub use crate::flow::Flow;
 pub use crate::flow_id::FlowId;
 pub use crate::full::{Full, FullReason, Refused};
+use crate::state::Timeouts;
 pub use crate::table_key::TableKey;
 pub use crate::table_stats::{MemoryReport, TableStats};
 pub use crate::tick::{Tick, TimeoutClass};
@@ -99,6 +100,11 @@ pub trait FlowTable<K: TableKey, V> {
     /// Returns the number of flows for which the table is built; by default, one per slot.
     fn capacity(&self) -> u32 {
         self.slot_count()
+    }
+
+    /// Returns the idle timeouts that end flows, if the table knows them.
+    fn timeouts(&self) -> Option<Timeouts> {
+        None
     }
 
     /// Returns the number of flows.

@@ -120,6 +120,9 @@ where
     let budget = config.flows_max.map(Budget::new);
     let mut flows = |i| {
         let table = table(i).map_err(|error| StartError::Table(Box::new(error)))?;
+        if table.timeouts().is_some_and(|timeouts| timeouts != config.timeouts().for_table()) {
+            return Err(StartError::Timeouts);
+        }
         let flows = Flows::new(table, config.timeouts(), output.clone()).with_budget(budget.clone());
         let flows = if is_part { flows.with_spans() } else { flows };
         Ok(Box::new(flows) as Box<dyn FlowStore>)

@@ -547,17 +547,20 @@ fn impossible_configuration_is_refused_before_the_start() {
     assert!(matches!(error, StartError::Config(ConfigError::RingMemory { .. })));
     let error = start(EngineConfig { cores: Cores::List(vec![100_000]), ..config(Layout::Inline) });
     assert!(error.to_string().contains("CPU 100000 does not exist"), "{error}");
-    let mut source = Memory::new(mix(100, 10));
-    let error = run(
-        &config(Layout::Inline),
-        &mut source,
-        &mut DirectHash::new(WorkerCount::new(1).unwrap()),
-        |_| table(0, None),
-        |_| Recorder::default(),
-        &Control::default(),
-    )
-    .unwrap_err();
-    assert!(matches!(error, StartError::Table(_)));
+    let start = |flows, timeout| {
+        run(
+            &config(Layout::Inline),
+            &mut Memory::new(mix(100, 10)),
+            &mut DirectHash::new(WorkerCount::new(1).unwrap()),
+            |_| table(flows, timeout),
+            |_| Recorder::default(),
+            &Control::default(),
+        )
+        .unwrap_err()
+    };
+    assert!(matches!(start(0, None), StartError::Table(_)));
+    let error = start(10, Some(IdleTimeout::from_ns(1_000_000_000)));
+    assert!(matches!(error, StartError::Timeouts), "the configuration has none");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use flowloom_scheduler::registry::Scheme;
 use flowloom_scheduler::{Topology, WorkerCount};
 use flowloom_traffic::synth::MixConfig;
 
-use crate::common::{LAYOUTS, Memory, Recorder, Seen, config, mix, small_table};
+use crate::common::{LAYOUTS, Memory, Recorder, Seen, config, mix, table};
 
 /// Takes records slowly, until it fails.
 #[derive(Default)]
@@ -65,9 +65,10 @@ fn go(
     let endpoints = Endpoints::new(&mut source, PolicyRef::new(&mut policy), &control)
         .with_records(sink.map(|sink| sink as _));
     let app = |_| Recorder::default();
+    let table = |_| table(2_000, config.idle_timeout);
     let report = match seed {
-        None => run_with(&config, endpoints, |_| small_table(), app).unwrap(),
-        Some(seed) => run_seeded(&config, endpoints, |_| small_table(), app, seed).unwrap(),
+        None => run_with(&config, endpoints, table, app).unwrap(),
+        Some(seed) => run_seeded(&config, endpoints, table, app, seed).unwrap(),
     };
     assert!(report.is_balanced());
     let (snapshot, records) = (control.snapshot(), report.records.as_ref());

@@ -45,6 +45,7 @@ use core::{fmt, iter, mem};
 use crate::error::BuildError;
 use crate::evict::Evict;
 use crate::options::TableOptions;
+use crate::state::Timeouts;
 use crate::table::{
     Cursor, Entry, Expired, Flow, FlowId, FlowTable, Full, FullReason, MemoryReport, TableKey, TableStats,
     Tick, TimeoutClass,
@@ -350,6 +351,10 @@ impl<K: TableKey, V, T: FlowTable<K, V>> FlowTable<K, V> for Growing<K, V, T> {
         self.options.flows
     }
 
+    fn timeouts(&self) -> Option<Timeouts> {
+        Some(self.options.timeouts)
+    }
+
     #[inline]
     fn len(&self) -> u32 {
         self.all().map(|segment| segment.table.len()).sum()
@@ -619,7 +624,6 @@ pub(crate) mod tests {
     use super::*;
     use crate::TableOptions;
     use crate::dhash::DHash;
-    use crate::state::Timeouts;
     use crate::table::Refused;
     use flowloom_flow_key::hash::fold::split_mix;
 

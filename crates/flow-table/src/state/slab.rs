@@ -175,6 +175,11 @@ impl<K: Copy, V> States<K, V> {
         })
     }
 
+    /// Returns the idle timeouts.
+    pub fn timeouts(&self) -> Timeouts {
+        self.timeouts
+    }
+
     /// Makes states and wheel resident.
     pub fn prefault(&mut self) {
         self.slots.prefault();
