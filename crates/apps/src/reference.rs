@@ -132,7 +132,8 @@ connection, or a flow without connections, or an interval of either. It begins w
 * The source is the same in all records of a connection, even if an active timeout splits it. It is the end that sent the SYN;
   otherwise the end that received the SYN+ACK; otherwise the end that sent the first packet.
 * A SYN or SYN+ACK with a sequence number that differs from the connection's starts a new record. One with the same number is a
-  retransmission, unless the connection is refused or closed.
+  retransmission, unless the connection is refused or closed. Of a connection whose opening is missing so far, a SYN counts as late if its
+  number lies less than 64 KiB below what was seen, and at most 10 seconds have passed since.
 * A connection closes with FINs of both sides (`fin`), whether or not an RST follows, or else with an RST inside the window that
   the other side announced (`reset`). FINs carry over from one record to the next. With `--closed-timeout` (5 s with `--iface`) the record ends, and is written, once no packet has
   arrived for that time.

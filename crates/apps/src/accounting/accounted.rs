@@ -313,7 +313,9 @@ impl Accounted {
     pub(super) fn ends_before_opening(&mut self, packet: &PacketView<'_>) -> bool {
         let Some(acknowledges) = opening(packet) else { return false };
         let way = packet.headers.direction.index();
-        let another = self.connection.is_another(way, acknowledges, Segment::from_packet(packet));
+        let silence_ns = if self.is_empty() { 0 } else { packet.time_ns.saturating_sub(self.last_ns) };
+        let segment = Segment::from_packet(packet);
+        let another = self.connection.is_another(way, acknowledges, segment, silence_ns);
         if another.holds {
             self.connection.note(another);
             self.mark(SplitReason::NewConnection);
@@ -333,7 +335,8 @@ impl Accounted {
             let asked = self.connection.initial(1 - side).unwrap_or_default();
             Segment::opening(sequence, asked.wrapping_add(1))
         });
-        Some(before.connection.is_another(side, acknowledges, segment))
+        let silence_ns = if before.is_empty() { 0 } else { self.begun_ns().saturating_sub(before.last_ns) };
+        Some(before.connection.is_another(side, acknowledges, segment, silence_ns))
     }
 
     /// Adds later packets of the same record.

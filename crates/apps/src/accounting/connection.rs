@@ -24,6 +24,8 @@ pub(super) const ACK: u16 = 16;
 /// Maximum distance of a late SYN below what its side has sent, or below what the other side has
 /// acknowledged.
 const REORDERED_BYTES: u32 = 1 << 16;
+/// A SYN behind a longer silence of both sides is not late.
+const REORDERED_NS: u64 = 10_000_000_000;
 /// Maximum distance of an RST from what its side has sent, if the other side has acknowledged
 /// nothing.
 const UNACKNOWLEDGED_BYTES: u32 = 1 << 20;
@@ -226,13 +228,14 @@ impl Connection {
         }
     }
 
-    /// Returns whether a SYN, or with `acknowledges` a SYN+ACK, begins another connection.
-    /// `segment` is `None` if the captured bytes end before the numbers.
+    /// Returns whether a SYN, or with `acknowledges` a SYN+ACK, begins another connection, so long
+    /// after the packet before it. `segment` is `None` if the captured bytes end before the numbers.
     pub(super) fn is_another(
         &self,
         side: usize,
         acknowledges: bool,
         segment: Option<Segment>,
+        silence_ns: u64,
     ) -> Judgement {
         let judged = |holds: bool, depends: bool| Judgement { holds, depends };
         let other = 1 - side;
@@ -254,7 +257,8 @@ impl Connection {
             let is_half_closed = self.has(FINISHED, 0) || self.has(FINISHED, 1);
             return judged(is_closed, !is_closed && !acknowledges && is_half_closed);
         }
-        let is_late = |to: u32| to.wrapping_sub(first) <= REORDERED_BYTES && !self.is_closed();
+        let may_be_late = silence_ns <= REORDERED_NS && !self.is_closed();
+        let is_late = |to: u32| may_be_late && to.wrapping_sub(first) <= REORDERED_BYTES;
         if self.has(SENT, side) {
             judged(!is_late(self.end[side]), true)
         } else if acknowledges && asked.is_some() {
@@ -279,7 +283,7 @@ impl Connection {
         let acknowledges = flags & ACK != 0;
         self.settle_reset();
         if !is_first {
-            self.note(self.is_another(side, acknowledges, segment));
+            self.note(self.is_another(side, acknowledges, segment, 0));
         }
         let Some(mut segment) = segment else { return };
         if self.initial(side).is_some_and(|initial| initial != segment.sequence) {

@@ -24,7 +24,7 @@ fn sent() -> impl Strategy<Value = Sent> {
     };
     let window = prop_oneof![Just(0_u16), Just(50), Just(1000), Just(u16::MAX)];
     let scale = prop_oneof![2 => Just(None), 1 => (0..16_u8).prop_map(Some)];
-    let gap = prop_oneof![3 => Just(0_u64), 2 => 0..4_u64];
+    let gap = prop_oneof![3 => Just(0_u64), 2 => 0..4_u64, 1 => 9..13_u64];
     let gap = (gap, prop_oneof![9 => Just(None), 1 => (0..9_u64).prop_map(Some)]);
     (any::<bool>(), flags, (number(), number()), window, 0..3_u16, scale, gap).prop_map(
         |(is_back, flags, (sequence, acknowledgement), window, hundreds, scale, (gap, stamp))| Sent {

@@ -63,7 +63,7 @@ fn a_syn_with_the_same_number_is_a_retransmission() {
         vec![there(SYN, 100, 0), there(SYN, 100, 0), back(RST | ACK, 0, 101), back(RST | ACK, 0, 101)],
         // Captured after the packet that follows it.
         vec![there(ACK | PSH, 101, 501), there(SYN, 100, 0)],
-        vec![back(ACK, 501, 101), there(SYN, 100, 0)],
+        vec![back(ACK, 501, 101), there(SYN, 100, 0).at(10)],
         // The server answers again, with another number, to the same SYN.
         vec![there(SYN, 100, 0), back(SYN | ACK, 500, 101), back(SYN | ACK, 9500, 101)],
         // Senders that set no acknowledgement numbers.
@@ -84,6 +84,9 @@ fn a_syn_with_another_number_begins_a_connection() {
         // The first handshake was not captured either.
         vec![there(ACK, 101, 501), back(ACK, 501, 101), there(SYN, 900_000, 0)],
         vec![there(ACK, 101, 501), back(ACK, 501, 101), back(SYN | ACK, 900_000, 4_000_000)],
+        // Slightly below numbers that were sent or acknowledged long before.
+        vec![there(ACK | PSH, 101, 501), there(SYN, 100, 0).at(11)],
+        vec![back(ACK, 501, 101), there(SYN, 100, 0).at(11)],
         // Numbers that begin slightly above those of a closed connection.
         after_handshake(&[there(FIN | ACK, 101, 501), back(FIN | ACK, 501, 102), there(SYN, 200, 0)]),
         vec![there(RST, 9, 0), back(SYN, 7, 0)],
