@@ -10,12 +10,23 @@ use serde::Serialize;
 use super::{counted, grouped};
 
 /// The number of packets, and the first ones.
-#[derive(Debug, JsonSchema, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 struct Figures {
     /// Number of these packets.
     packets: u64,
     /// Numbers of the first of them, counted from 1 over all captures.
     first_packets: Vec<u64>,
+}
+
+impl Figures {
+    /// Adds other packets, and keeps the first of all.
+    fn add(&mut self, other: &Self) {
+        self.packets += other.packets;
+        let most = self.first_packets.len().max(other.first_packets.len());
+        self.first_packets.extend(&other.first_packets);
+        self.first_packets.sort_unstable();
+        self.first_packets.truncate(most);
+    }
 }
 
 /// One kind of tunnel and one reason.
@@ -198,13 +209,16 @@ impl Encapsulations {
             }
         };
         section("Followed", self.followed.iter().map(|(name, figures)| line(name, figures)).collect());
-        section(
-            "Not followed",
-            self.tunnel_not_followed
-                .iter()
-                .map(|entry| line(&format!("{}: {}", entry.kind, entry.in_words), &entry.figures))
-                .collect(),
-        );
+        // Several reasons may have the same words.
+        let mut not_followed: Vec<(String, Figures)> = Vec::new();
+        for entry in &self.tunnel_not_followed {
+            let name = format!("{}: {}", entry.kind, entry.in_words);
+            match not_followed.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, figures)) => figures.add(&entry.figures),
+                None => not_followed.push((name, entry.figures.clone())),
+            }
+        }
+        section("Not followed", not_followed.iter().map(|(name, figures)| line(name, figures)).collect());
         let nested = |entry: &Nested| format!("{} in {}", entry.inner, entry.outer);
         section("Nested", self.nested.iter().map(|entry| line(&nested(entry), &entry.figures)).collect());
         section("Unknown", self.unknown.iter().map(|entry| line(&entry.what, &entry.figures)).collect());

@@ -24,7 +24,8 @@ pub(crate) struct InspectResult {
     files: Vec<FileFigures>,
     /// Packets.
     packets: u64,
-    /// Sum of the packets' lengths on the wire, in bytes, as the captures state them.
+    /// Sum of the packets' lengths on the wire, in bytes, as the captures state them; of those
+    /// above 1 MiB, the captured bytes.
     bytes_on_wire: u64,
     /// Sum of the packets' captured lengths, in bytes.
     bytes_captured: u64,

@@ -45,7 +45,8 @@ pub(crate) struct ReplayResult {
     pub(crate) passed_over: u64,
     /// Packets taken from the captures, over all passes.
     pub(crate) packets: u64,
-    /// Sum of the packets' lengths on the wire, in bytes, as the captures state them.
+    /// Sum of the packets' lengths on the wire, in bytes, as the captures state them; of those
+    /// above 1 MiB, the captured bytes.
     pub(crate) bytes_on_wire: u64,
     /// Sum of the packets' captured lengths, in bytes.
     pub(crate) bytes_captured: u64,
