@@ -2,6 +2,8 @@
 
 use flowloom_flow_table::TableHash;
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowloom_flow_key::hash::fold::split_mix;
 
@@ -77,6 +79,25 @@ fn small_table_grows_to_its_maximum() {
         }
         assert!(table.stats().segments <= 12);
     }
+}
+
+#[test]
+fn each_segment_is_reported_with_its_flows_and_bytes() {
+    let (flows_of_all, bytes_of_all) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (flows_seen, bytes_seen) = (Arc::clone(&flows_of_all), Arc::clone(&bytes_of_all));
+    let options = TableOptions::for_flows(1000);
+    let mut table = Growing::try_new(10, options, LineHash::<u64, u64>::try_new).unwrap().on_open(
+        move |flows, bytes| {
+            flows_seen.fetch_add(flows.into(), Ordering::Relaxed);
+            bytes_seen.fetch_add(bytes, Ordering::Relaxed);
+        },
+    );
+    for key in 0..50 {
+        table.insert(key, TableHash::from_weak(key), key, CLASS, Tick(0)).unwrap();
+    }
+    assert_eq!(table.stats().segments, 2);
+    assert_eq!(flows_of_all.load(Ordering::Relaxed), 10 + 40);
+    assert_eq!(bytes_of_all.load(Ordering::Relaxed), table.memory().total_bytes());
 }
 
 #[test]
