@@ -147,12 +147,16 @@ impl Value {
     }
 
     /// Returns whether Flowloom's value, including its whole interval, agrees with the paper: it
-    /// satisfies a limit, or is within a [tenth](Self::TOLERANCE) of a number. Returns `None` if
-    /// the paper states no value.
+    /// satisfies a limit, or is within a [tenth](Self::TOLERANCE) of a number; of a ratio, whose unit
+    /// is `×`, within a tenth of its effect, which is the distance from 1. Returns `None` if the
+    /// paper states no value.
     pub fn is_as_stated(&self) -> Option<bool> {
         let paper = self.paper?;
         let (low, high) = self.interval.map_or((self.ours, self.ours), |at| (at.low, at.high));
-        let off = paper.abs() * Self::TOLERANCE;
+        // A ratio of 1 states that there is no effect, and has no size of its own.
+        let is_effect = self.unit == "×" && (paper - 1.0).abs() > f64::EPSILON;
+        let size = if is_effect { paper.min((paper - 1.0).abs()) } else { paper.abs() };
+        let off = size * Self::TOLERANCE;
         Some(match self.paper_bound {
             Some(Bound::Below) => high < paper,
             Some(Bound::AtMost) => high <= paper,
@@ -325,6 +329,15 @@ mod tests {
             |low, high| Value::new("x", "", 9.0).paper_above(28.0).band(low, high).leaves_out_the_paper();
         assert!(more(0.0, 28.0) && !more(0.0, 30.0));
         assert!(!Value::new("x", "", 9.0).paper(1.0).leaves_out_the_paper());
+    }
+
+    #[test]
+    fn a_ratio_is_as_stated_if_its_effect_is() {
+        let is = |ours: f64, paper: f64| Value::new("x", "×", ours).paper(paper).is_as_stated().unwrap();
+        assert!(!is(1.0116, 1.10) && !is(1.213, 1.10) && is(1.105, 1.10));
+        assert!(is(9.5, 10.0) && !is(8.9, 10.0));
+        assert!(is(0.12, 0.112) && !is(0.2, 0.112), "small ratios are compared as they are");
+        assert!(is(0.95, 1.0) && !is(0.85, 1.0), "no effect is stated");
     }
 
     #[test]

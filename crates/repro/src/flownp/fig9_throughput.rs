@@ -119,8 +119,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         "the order is the paper's; the rates are this machine's",
         "on a processor with caches HiCuts' leaf, which lies together, costs less than the words that the paper counts: words are not time here",
     ))
-    .value(Value::new("AggreCuts-8 over AggreCuts-4, largest stand-in", "", eight / four).paper(1.5).band(1.0, 4.0).checked_if(checked))
-    .value(Value::new("AggreCuts-8 over HiCuts, largest stand-in", "", eight / hi).paper(4.5).not_comparable(
+    .value(Value::new("AggreCuts-8 over AggreCuts-4, largest stand-in", "×", eight / four).paper(1.5).band(1.0, 4.0).checked_if(checked))
+    .value(Value::new("AggreCuts-8 over HiCuts, largest stand-in", "×", eight / hi).paper(4.5).not_comparable(
         "a leaf of HiCuts lies together in a cache of today, so its time depends on the set; flownp/fig7_accesses has the words",
     ))
     .value(Value::new("AggreCuts-8", "M/s", eight))
