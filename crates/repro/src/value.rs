@@ -82,6 +82,9 @@ pub struct Interval {
     pub high: f64,
     /// Number of seeds.
     pub draws: u32,
+    /// Number of seeds with which the value lies outside its band. The median decides whether it
+    /// [holds](Value::holds).
+    pub outside: u32,
     /// The probability that such an interval contains the true median.
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub confidence: f64,
@@ -113,6 +116,9 @@ pub struct Value {
     /// The reason why the band leaves out the paper's value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apart: Option<&'static str>,
+    /// Whether it follows from times of this machine, in an item that also has values that do not.
+    #[serde(skip)]
+    pub is_timed: bool,
 }
 
 impl Value {
@@ -177,6 +183,7 @@ impl Value {
             band: None,
             unbanded: None,
             apart: None,
+            is_timed: false,
         }
     }
 
@@ -233,6 +240,13 @@ impl Value {
         if !applies && self.band.take().is_some() {
             self.unbanded = Some(Self::ELSEWHERE);
         }
+        self
+    }
+
+    /// States that the value follows from times of this machine: two runs of one seed differ in it.
+    #[must_use]
+    pub fn timed(mut self) -> Self {
+        self.is_timed = true;
         self
     }
 
