@@ -64,10 +64,11 @@ fn main() -> Result<(), ItemError> {
         }
         for value in mine {
             let range = value.interval.map_or((value.ours, value.ours), |seeds| (seeds.low, seeds.high));
-            println!(
-                "  {}: {:.3} [{:.3} … {:.3}] {}",
+            let row = format!(
+                "{}: {:.3} [{:.3} … {:.3}] {}",
                 value.name, value.ours, range.0, range.1, value.unit
             );
+            println!("  {}", row.trim_end());
         }
     }
     Ok(())
