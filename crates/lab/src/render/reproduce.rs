@@ -229,7 +229,7 @@ fn item_lines(record: &Record, asked: Plan) -> Vec<String> {
             ablation.about,
             ablation.verdict.word(),
             ablation.noticed.words(),
-            if outside.is_empty() { "" } else { "; outside their band " },
+            if outside.is_empty() { "" } else { "; outside the band: " },
             outside.join("; ")
         );
         lines.extend(wrapped("without  ", &text));
