@@ -100,8 +100,8 @@ pub struct Ablation {
     pub noticed: Noticed,
     /// Names of values that leave their band.
     pub outside: Vec<String>,
-    /// The values that leave their band, then those that are not timed, then all others; of each kind
-    /// those with the largest relative change first.
+    /// The values that leave their band, then those that are not timed, then all others; of each
+    /// kind those with the largest relative change first.
     pub effects: Vec<Effect>,
 }
 

@@ -153,9 +153,9 @@ impl Value {
     }
 
     /// Returns whether Flowloom's value, including its whole interval, agrees with the paper: it
-    /// satisfies a limit, or is within a [tenth](Self::TOLERANCE) of a number; of a ratio, whose unit
-    /// is `×`, within a tenth of its effect, which is the distance from 1. Returns `None` if the
-    /// paper states no value.
+    /// satisfies a limit, or is within a [tenth](Self::TOLERANCE) of a number; of a ratio, whose
+    /// unit is `×`, within a tenth of its effect, which is the distance from 1. Returns `None` if
+    /// the paper states no value.
     pub fn is_as_stated(&self) -> Option<bool> {
         let paper = self.paper?;
         let (low, high) = self.interval.map_or((self.ours, self.ours), |at| (at.low, at.high));

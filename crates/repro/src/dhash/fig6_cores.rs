@@ -27,8 +27,8 @@ pub(super) const ITEM: Item = Item {
     ..Item::PLAIN
 };
 
-/// The least ratio at which lists with too many buckets fall behind the best: runs differ by up to a
-/// seventh.
+/// The least ratio at which lists with too many buckets fall behind the best: runs differ by up to
+/// a seventh.
 const WORSE: f64 = 1.2;
 
 fn median(mut times: Vec<f64>) -> f64 {

@@ -33,8 +33,8 @@ const PAPER: f64 = 1.10;
 /// The value beside it.
 const THROUGHPUT: &str = "throughput on seven cores with by without it, virtual";
 
-/// Judges the gain in throughput, which is what the paper claims. It agrees from half of the paper's
-/// on, if lookups are faster with every number of sessions.
+/// Judges the gain in throughput, which is what the paper claims. It agrees from half of the
+/// paper's on, if lookups are faster with every number of sessions.
 fn verdict(lookups: &[(u32, Ratio)], throughput: f64) -> Agreement {
     let words: Vec<String> =
         lookups.iter().map(|(count, gain)| format!("{gain} with {count} sessions")).collect();

@@ -22,7 +22,7 @@ pub(super) const ITEM: Item = Item {
     ..Item::PLAIN
 };
 
-/// What counts as narrower or shorter: less by a tenth at least, since one draw differs from another.
+/// What counts as narrower or shorter: less by a tenth at least, since draws differ.
 const LESS: f64 = 0.9;
 /// The same of the variation of run queues, which differs more between draws.
 const SMOOTHER: f64 = 0.75;

@@ -91,8 +91,9 @@ pub struct SchemeFigures {
     pub speed_up: f64,
     /// Average number of threads' work done at the same time.
     pub parallelism: f64,
-    /// The lower bound of the time divided by the actual time. The bound has each flow on one thread at
-    /// a time: above 1 are only schedulers that run a flow on several at once, or drop its packets.
+    /// The lower bound of the time divided by the actual time. The bound has each flow on one
+    /// thread at a time: above 1 are only schedulers that run a flow on several at once, or drop
+    /// its packets.
     pub share_of_bound: f64,
     /// Completed packets.
     pub completed: u64,
