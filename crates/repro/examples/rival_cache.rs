@@ -1,5 +1,5 @@
 //! Runs a custom replacement policy in the item that compares policies, or on a capture whose path
-//! is given.
+//! is given, with a cache of the paper's 32 KB or of the bytes that follow the path.
 //!
 //! LFU evicts, of the lines that a session may be in, the one with the fewest accesses since it was
 //! filled, and among equals the oldest. A whole simulator may take part as well: a closure that
@@ -11,10 +11,10 @@ use flowloom::apps::{CacheProbe, Null, ProbeCounts};
 use flowloom::engine::{Control, EngineConfig, Layout, run};
 use flowloom::flow_table::{LineHash, TableOptions};
 use flowloom::scheduler::{DirectHash, WorkerCount};
-use flowloom::tcb_cache::{CacheSpec, Candidate, ReplacementPolicy, Simulator};
+use flowloom::tcb_cache::{CacheSpec, Candidate, Counts, Geometry, ReplacementPolicy, Simulator};
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 use flowloom_repro::rivals::{RivalCache, Rivals};
-use flowloom_repro::{Context, Scale, select};
+use flowloom_repro::{Context, Plan, Scale, examine, select};
 
 #[derive(Debug)]
 struct Lfu {
@@ -44,8 +44,8 @@ fn lfu(spec: &CacheSpec) -> Box<dyn Simulator> {
     spec.build_with(lfu).expect("the items' index functions can be drawn")
 }
 
-/// Returns the share of a capture's TCP packets that miss in a cache, as `replay --tcb-cache` does.
-fn miss_ratio(capture: &str, cache: Box<dyn Simulator>) -> Result<f64, Box<dyn std::error::Error>> {
+/// Counts the misses of a capture's TCP packets in a cache, as `replay --tcb-cache` does.
+fn misses(capture: &str, cache: Box<dyn Simulator>) -> Result<Counts, Box<dyn std::error::Error>> {
     let mut source = CaptureSet::open(&[Input::from_argument(capture.as_ref())], SetOptions::default())?;
     let (counts, mut cache) = (ProbeCounts::default(), Some(cache));
     let probe = |_| CacheProbe::new(Null, cache.take().expect("one worker"), counts.clone());
@@ -54,20 +54,39 @@ fn miss_ratio(capture: &str, cache: Box<dyn Simulator>) -> Result<f64, Box<dyn s
     let config = EngineConfig::new(Layout::Inline);
     let report = run(&config, &mut source, &mut placement, table, probe, &Control::default())?;
     assert!(report.fault.is_none(), "{:?}", report.fault);
-    Ok(counts.total().0.miss_ratio())
+    Ok(counts.total().0)
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    if let Some(capture) = std::env::args().nth(1) {
-        println!("LFU   {:.4} of {capture}", miss_ratio(&capture, lfu(&CacheSpec::PAPER))?);
-        println!("spec  {:.4}", miss_ratio(&capture, CacheSpec::PAPER.build()?)?);
+    let mut arguments = std::env::args().skip(1);
+    if let Some(capture) = arguments.next() {
+        let mut spec = CacheSpec::PAPER;
+        if let Some(bytes) = arguments.next() {
+            spec.geometry = Geometry::new(bytes.parse()?, 64, 2, 4)?;
+        }
+        let ample = CacheSpec { geometry: Geometry::new(4 << 20, 64, 2, 4)?, ..CacheSpec::PAPER };
+        let caches = [("LFU", lfu(&spec)), ("spec", spec.build()?), ("4 MiB", ample.build()?)];
+        println!("Misses of the TCP packets of {capture}, in {} bytes:", spec.geometry.bytes());
+        let mut counts = Vec::new();
+        for (name, cache) in caches {
+            counts.push(misses(&capture, cache)?);
+            println!("{name:5}  {:.4}", counts[counts.len() - 1].miss_ratio());
+        }
+        if counts.iter().all(|one| one.misses == counts[2].misses) {
+            println!("No policy matters, since every session fits: name fewer bytes, such as 1024.");
+        }
         return Ok(());
     }
     let rivals = Rivals { caches: &[RivalCache::new("LFU", lfu)], ..Rivals::default() };
     let context = Context { rivals: &rivals, ..Context::new(Scale::Smoke, 1, &|| true) };
-    let outcome = (select("tcbcache/fig14_policies")[0].run)(&context)?;
+    let item = select("tcbcache/fig14_policies")[0];
+    let outcome = examine(item, &context, Plan { seeds: Some(3), ..Plan::default() })?.outcome;
     for value in outcome.values.iter().filter(|value| value.name.starts_with("LFU")) {
-        println!("misses of {}, over those of the paper's cache: {:.3}", value.name, value.ours);
+        let range = value.interval.map_or((value.ours, value.ours), |seeds| (seeds.low, seeds.high));
+        println!(
+            "misses of {}, over those of the paper's cache: {:.3} [{:.3} … {:.3}]",
+            value.name, value.ours, range.0, range.1
+        );
     }
     Ok(())
 }

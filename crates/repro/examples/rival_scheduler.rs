@@ -8,7 +8,7 @@
 use flowloom::scheduler::registry::Policy;
 use flowloom::scheduler::{Decision, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId};
 use flowloom_repro::rivals::{RivalScheduler, Rivals};
-use flowloom_repro::{Context, ItemError, Scale, select};
+use flowloom_repro::{Context, ItemError, Plan, Scale, examine, select};
 
 #[derive(Debug)]
 struct JumpHash {
@@ -54,10 +54,21 @@ fn main() -> Result<(), ItemError> {
     });
     let rivals = Rivals { schedulers: &[jump], ..Rivals::default() };
     let context = Context { rivals: &rivals, ..Context::new(Scale::Smoke, 1, &|| true) };
+    // Medians and intervals of three seeds, and the verdict on the paper that `reproduce` prints.
+    let plan = Plan { seeds: Some(3), ..Plan::default() };
     for item in select("lfb").into_iter().chain(select("hrwtree")) {
-        let outcome = (item.run)(&context)?;
-        for value in outcome.values.iter().filter(|value| value.name.contains("jump")) {
-            println!("{}  {}: {:.3} {}", item.id, value.name, value.ours, value.unit);
+        let outcome = examine(item, &context, plan)?.outcome;
+        let mine: Vec<_> = outcome.values.iter().filter(|value| value.name.contains("jump")).collect();
+        if !mine.is_empty() {
+            println!("{}, the paper's claim: {}", item.id, outcome.verdict.word());
+        }
+        for value in mine {
+            let range = value.interval.map_or((value.ours, value.ours), |seeds| (seeds.low, seeds.high));
+            let row = format!(
+                "{}: {:.3} [{:.3} … {:.3}] {}",
+                value.name, value.ours, range.0, range.1, value.unit
+            );
+            println!("  {}", row.trim_end());
         }
     }
     Ok(())

@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::experiment::{
     Agreement, Band, Context, Fidelity, Interval, Item, ItemError, Outcome, Scale, Value,
 };
+use crate::value::number;
 use crate::variation::{Guess, Switch, SwitchKind};
 
 /// The runs that an item gets in addition to the first.
@@ -99,7 +100,8 @@ pub struct Ablation {
     pub noticed: Noticed,
     /// Names of values that leave their band.
     pub outside: Vec<String>,
-    /// The values with the largest relative change.
+    /// The values that leave their band, then those that are not timed, then all others; of each
+    /// kind those with the largest relative change first.
     pub effects: Vec<Effect>,
 }
 
@@ -225,6 +227,7 @@ fn merged(mut draws: Vec<Outcome>, seeds: &[u64]) -> Outcome {
             low: ends.low,
             high: ends.high,
             draws: u32::try_from(same.len()).unwrap_or(u32::MAX),
+            outside: u32::try_from(same.iter().filter(|value| !value.holds()).count()).unwrap_or(u32::MAX),
             confidence: ends.confidence,
         };
         // A band may depend on the draw; then its ends are medians too.
@@ -243,9 +246,9 @@ fn merged(mut draws: Vec<Outcome>, seeds: &[u64]) -> Outcome {
     let verdict = verdict_of(&draws, seeds, &values);
     let charts = (0..draws[0].charts.len()).map(|at| merged_chart(&draws, at)).collect();
     let outside = values.iter().filter_map(|value| {
-        let count = values_of(&value.name).iter().filter(|draw| !draw.holds()).count();
-        (count > 0)
-            .then(|| format!("outside its band with {count} of {} seeds: {}", draws.len(), value.name))
+        let interval = value.interval.filter(|interval| interval.outside > 0)?;
+        let Interval { outside, draws, .. } = interval;
+        Some(format!("outside its band with {outside} of {draws} seeds: {}", value.name))
     });
     let notes = draws[0].notes.iter().cloned().chain(outside).collect();
     Outcome { values, charts, notes, verdict }
@@ -313,7 +316,7 @@ fn verdict_of(draws: &[Outcome], seeds: &[u64], medians: &[Value]) -> Agreement 
     }
 }
 
-/// Maximum number of values that are shown per ablation.
+/// Maximum number of values that are kept per ablation, beside those that leave their band.
 const EFFECTS: usize = 3;
 
 fn ablation(switch: &Switch, with: &Outcome, without: &Outcome) -> Ablation {
@@ -329,18 +332,20 @@ fn ablation(switch: &Switch, with: &Outcome, without: &Outcome) -> Ablation {
     } else {
         Noticed::ByBand
     };
-    let mut effects: Vec<Effect> = with
+    let mut effects: Vec<(bool, bool, Effect)> = with
         .values
         .iter()
         .filter_map(|value| {
             let other = without.values.iter().find(|other| other.name == value.name)?;
+            let is_inside = !outside.contains(&value.name);
             let (with, without) = (value.ours, other.ours);
             let effect = Effect { name: value.name.clone(), unit: value.unit, with, without };
-            (effect.share() > 0.0).then_some(effect)
+            (!is_inside || effect.share() > 0.0).then_some((is_inside, value.is_timed, effect))
         })
         .collect();
-    effects.sort_by(|a, b| b.share().total_cmp(&a.share()));
-    effects.truncate(EFFECTS);
+    effects.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(b.2.share().total_cmp(&a.2.share())));
+    let shown = EFFECTS.max(outside.len());
+    let effects = effects.into_iter().take(shown).map(|(_, _, effect)| effect).collect();
     Ablation {
         switch: switch.name,
         about: switch.about,
@@ -357,6 +362,12 @@ impl Effect {
     /// number.
     pub fn share(&self) -> f64 {
         change(self.with, self.without)
+    }
+
+    /// Describes the change in words.
+    pub fn words(&self) -> String {
+        let Self { name, unit, .. } = self;
+        format!("{name}: {} → {} {unit}", number(self.with), number(self.without)).trim_end().to_owned()
     }
 }
 
@@ -458,6 +469,22 @@ mod tests {
     }
 
     #[test]
+    fn values_outside_their_band_are_named_before_greater_changes() {
+        let run = |context: &Context<'_>| {
+            let factor = if context.is_off(&BROKEN) { 3.0 } else { 1.0 };
+            Ok(Outcome::new(Agreement::differs("so"))
+                .value(Value::new("a time", "ns", factor * factor).timed())
+                .value(Value::new("free", "", factor))
+                .value(Value::new("banded", "", 9.0 + factor).band(9.0, 11.0)))
+        };
+        let context = Context::new(Scale::Smoke, 1, &|| true);
+        let item = Item { run, switches: &[BROKEN], ..ITEM };
+        let examined = examine(&item, &context, Plan { ablate: true, ..Plan::default() }).unwrap();
+        let words: Vec<String> = examined.ablations[0].effects.iter().map(Effect::words).collect();
+        assert_eq!(words, ["banded: 10 → 12", "free: 1 → 3", "a time: 1 → 9 ns"]);
+    }
+
+    #[test]
     fn seeds_that_disagree_give_no_verdict() {
         let plan = |seeds| Plan { seeds: Some(seeds), ..Plan::default() };
         let guesses = [("size", 2.55)];
@@ -478,6 +505,8 @@ mod tests {
         let context = Context::new(Scale::Smoke, 156, &|| true);
         let examined = examine(&ITEM, &context, plan(8)).unwrap();
         assert_eq!(examined.outcome.notes, ["outside its band with 3 of 8 seeds: x"]);
+        assert_eq!(examined.outcome.values[0].interval.unwrap().outside, 3);
+        assert_eq!(examined.outcome.failed().count(), 0, "the median is inside");
         let arithmetic = Item { fidelity: &[Fidelity::Arithmetic], ..ITEM };
         assert_eq!(examine(&arithmetic, &context, plan(8)).unwrap().seeds, [156]);
     }

@@ -271,7 +271,10 @@ pub struct Outcome {
     pub charts: Vec<Chart>,
     /// Notes for readers: sizes, seeds, models, interpretations of the text.
     pub notes: Vec<String>,
-    /// The verdict on the paper.
+    /// The verdict on the paper. That of [`Item::run`] is the item's own, on one seed;
+    /// [`examine`](crate::examine()) gives the published one, which also holds values to the bounds
+    /// that the paper states, withdraws an agreement that remains without its mechanism, and says
+    /// "depends" if seeds disagree.
     #[serde(flatten)]
     pub verdict: Agreement,
 }
@@ -415,7 +418,7 @@ pub struct Item {
     pub guesses: &'static [Guess],
     /// Number of seeds of a quick run; a full run takes twice as many, and a smoke run takes one.
     pub draws: u32,
-    /// Computes the item's outcome.
+    /// Computes the item's outcome on one seed; [`examine`](crate::examine()) judges it.
     pub run: fn(&Context<'_>) -> Result<Outcome, ItemError>,
 }
 
@@ -509,7 +512,7 @@ mod tests {
 
     #[test]
     fn bound_holds_only_if_the_whole_interval_keeps_it() {
-        let interval = |low, high| Some(Interval { low, high, draws: 6, confidence: 0.97 });
+        let interval = |low, high| Some(Interval { low, high, draws: 6, outside: 0, confidence: 0.97 });
         let above = Value::new("x", "%", 52.0).paper_above(50.0);
         assert_eq!(above.is_as_stated(), Some(true));
         assert_eq!(Value { interval: interval(49.4, 53.0), ..above.clone() }.is_as_stated(), Some(false));

@@ -3,6 +3,7 @@
 
 use flowloom_measure::page::{Page, escape};
 
+use crate::examine::Effect;
 use crate::experiment::{Agreement, Value};
 use crate::record::{Record, Reproduction};
 pub use crate::value::number;
@@ -113,12 +114,10 @@ fn section(page: &mut Page, record: &Record, command: &str) {
 /// Adds the runs with a switch turned, and the sweeps over guesses.
 fn ablations(page: &mut Page, record: &Record) {
     if !record.ablations.is_empty() {
-        page.markup(format_args!("<table><tr><th>switched</th><th>verdict then</th><th>noticed</th><th>greatest effect</th></tr>\n"));
+        page.markup(format_args!("<table><tr><th>switched</th><th>verdict then</th><th>noticed</th><th>outside its band, or greatest effect</th></tr>\n"));
     }
     for ablation in &record.ablations {
-        let effect = ablation.effects.first().map_or_else(String::new, |effect| {
-            format!("{}: {} → {} {}", effect.name, number(effect.with), number(effect.without), effect.unit)
-        });
+        let effect = ablation.effects.first().map_or_else(String::new, Effect::words);
         page.markup(format_args!(
             "<tr><td>{} ({})</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
             escape(ablation.switch),

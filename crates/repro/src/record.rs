@@ -8,7 +8,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::examine::{Ablation, Plan, Sweep, examine};
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, source};
+use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, source};
 use crate::machine::Machine;
 
 /// Name and version of the JSON's schema.
@@ -50,6 +50,12 @@ impl Record {
     /// Returns whether all of Flowloom's values lie in their bands.
     pub fn holds(&self) -> bool {
         self.outcome.failed().next().is_none()
+    }
+
+    /// Returns the number of values whose median lies in its band, but not the value of each seed.
+    pub fn outside_with_some(&self) -> usize {
+        let is_outside = |value: &&Value| value.interval.is_some_and(|interval| interval.outside > 0);
+        self.outcome.values.iter().filter(|value| value.holds()).filter(is_outside).count()
     }
 
     /// Returns the file that implements the item, from the root of the repository on.
@@ -181,7 +187,7 @@ fn command(item: &Item, context: &Context<'_>, plan: Plan) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Agreement, Value};
+    use crate::experiment::Agreement;
     use crate::page;
     use flowloom_measure::chart::{Axis, Chart, Series};
 

@@ -6,6 +6,9 @@ use flowloom_measure::{Outcome, Ratio, Rounds, RoundsError, Samples, Summary};
 
 use crate::experiment::{Context, ItemError};
 
+/// The least ratio of two times that counts as a difference: less is noise of a run.
+pub(crate) const FASTER: f64 = 1.05;
+
 /// A timed variant: its name and the work of a round.
 pub(crate) struct Timed<'a> {
     name: String,

@@ -82,6 +82,9 @@ pub struct Interval {
     pub high: f64,
     /// Number of seeds.
     pub draws: u32,
+    /// Number of seeds with which the value lies outside its band. The median decides whether it
+    /// [holds](Value::holds).
+    pub outside: u32,
     /// The probability that such an interval contains the true median.
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub confidence: f64,
@@ -113,6 +116,9 @@ pub struct Value {
     /// The reason why the band leaves out the paper's value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apart: Option<&'static str>,
+    /// Whether it follows from times of this machine, in an item that also has values that do not.
+    #[serde(skip)]
+    pub is_timed: bool,
 }
 
 impl Value {
@@ -147,12 +153,16 @@ impl Value {
     }
 
     /// Returns whether Flowloom's value, including its whole interval, agrees with the paper: it
-    /// satisfies a limit, or is within a [tenth](Self::TOLERANCE) of a number. Returns `None` if
+    /// satisfies a limit, or is within a [tenth](Self::TOLERANCE) of a number; of a ratio, whose
+    /// unit is `×`, within a tenth of its effect, which is the distance from 1. Returns `None` if
     /// the paper states no value.
     pub fn is_as_stated(&self) -> Option<bool> {
         let paper = self.paper?;
         let (low, high) = self.interval.map_or((self.ours, self.ours), |at| (at.low, at.high));
-        let off = paper.abs() * Self::TOLERANCE;
+        // A ratio of 1 states that there is no effect, and has no size of its own.
+        let is_effect = self.unit == "×" && (paper - 1.0).abs() > f64::EPSILON;
+        let size = if is_effect { paper.min((paper - 1.0).abs()) } else { paper.abs() };
+        let off = size * Self::TOLERANCE;
         Some(match self.paper_bound {
             Some(Bound::Below) => high < paper,
             Some(Bound::AtMost) => high <= paper,
@@ -173,6 +183,7 @@ impl Value {
             band: None,
             unbanded: None,
             apart: None,
+            is_timed: false,
         }
     }
 
@@ -229,6 +240,13 @@ impl Value {
         if !applies && self.band.take().is_some() {
             self.unbanded = Some(Self::ELSEWHERE);
         }
+        self
+    }
+
+    /// States that the value follows from times of this machine: two runs of one seed differ in it.
+    #[must_use]
+    pub fn timed(mut self) -> Self {
+        self.is_timed = true;
         self
     }
 
@@ -325,6 +343,15 @@ mod tests {
             |low, high| Value::new("x", "", 9.0).paper_above(28.0).band(low, high).leaves_out_the_paper();
         assert!(more(0.0, 28.0) && !more(0.0, 30.0));
         assert!(!Value::new("x", "", 9.0).paper(1.0).leaves_out_the_paper());
+    }
+
+    #[test]
+    fn a_ratio_is_as_stated_if_its_effect_is() {
+        let is = |ours: f64, paper: f64| Value::new("x", "×", ours).paper(paper).is_as_stated().unwrap();
+        assert!(!is(1.0116, 1.10) && !is(1.213, 1.10) && is(1.105, 1.10));
+        assert!(is(9.5, 10.0) && !is(8.9, 10.0));
+        assert!(is(0.12, 0.112) && !is(0.2, 0.112), "small ratios are compared as they are");
+        assert!(is(0.95, 1.0) && !is(0.85, 1.0), "no effect is stated");
     }
 
     #[test]

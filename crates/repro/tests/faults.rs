@@ -58,6 +58,9 @@ fn unnoticed(paper: &str) -> Vec<String> {
             match ablation.map(|ablation| (ablation.noticed, ablation.outside.is_empty())) {
                 Some((Noticed::No, _)) => unnoticed.push(format!("{name}: {switch}")),
                 Some((_, true)) => unnoticed.push(format!("{name}: all bands accept {switch}")),
+                Some(_) if ablation.is_some_and(|one| !one.outside.contains(&one.effects[0].name)) => {
+                    unnoticed.push(format!("{name}: {switch} is reported by a value inside its band"));
+                }
                 Some(_) => {}
                 None => unnoticed.push(format!("{name} has no switch {switch}")),
             }

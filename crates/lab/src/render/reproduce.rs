@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use flowloom_repro::page::{number, stated};
-use flowloom_repro::{Agreement, Guess, Item, Plan, Record, Reproduction, Scale, Value, select};
+use flowloom_repro::{Agreement, Effect, Guess, Item, Plan, Record, Reproduction, Scale, Value, select};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
@@ -167,7 +167,15 @@ impl ReproduceResult {
         let failed = items.iter().filter(|record| !record.holds()).count();
         let ours = match failed as u64 {
             0 if !items.iter().any(Record::has_bands) => String::from("no value was compared with a band"),
-            0 => String::from("all values lie within our bands"),
+            0 => match items.iter().map(Record::outside_with_some).sum::<usize>() as u64 {
+                0 => String::from("all values lie within our bands"),
+                1 => String::from(
+                    "all medians lie within our bands; one value is outside with some of the seeds",
+                ),
+                some => format!(
+                    "all medians lie within our bands; {some} values are outside with some of the seeds"
+                ),
+            },
             many => format!(
                 "{} {} values outside our bands",
                 counted(many, "item"),
@@ -213,12 +221,16 @@ fn item_lines(record: &Record, asked: Plan) -> Vec<String> {
             .extend(wrapped("seeds    ", &format!("{} to {last}: medians and intervals", record.seeds[0])));
     }
     for ablation in &record.ablations {
+        let is_outside = |effect: &&Effect| ablation.outside.contains(&effect.name);
+        let outside: Vec<String> = ablation.effects.iter().filter(is_outside).map(Effect::words).collect();
         let text = format!(
-            "{} ({}): {}, noticed {}",
+            "{} ({}): {}, noticed {}{}{}",
             ablation.switch,
             ablation.about,
             ablation.verdict.word(),
-            ablation.noticed.words()
+            ablation.noticed.words(),
+            if outside.is_empty() { "" } else { "; outside the band: " },
+            outside.join("; ")
         );
         lines.extend(wrapped("without  ", &text));
     }
@@ -252,21 +264,14 @@ fn item_lines(record: &Record, asked: Plan) -> Vec<String> {
     lines
 }
 
-/// Returns the table of mechanisms by item, with the greatest effect of each.
+/// Returns the table of mechanisms by item, with the value that each moves out of its band, or else
+/// the one that it changes most.
 fn ablation_table(records: &[Record]) -> Vec<String> {
     let rows: Vec<[String; 6]> = records
         .iter()
         .flat_map(|record| record.ablations.iter().map(move |ablation| (record, ablation)))
         .map(|(record, ablation)| {
-            let effect = ablation.effects.first().map_or_else(String::new, |effect| {
-                format!(
-                    "{}: {} → {} {}",
-                    effect.name,
-                    number(effect.with),
-                    number(effect.without),
-                    effect.unit
-                )
-            });
+            let effect = ablation.effects.first().map_or_else(String::new, Effect::words);
             [
                 ablation.switch.to_owned(),
                 record.id.to_owned(),
@@ -280,8 +285,15 @@ fn ablation_table(records: &[Record]) -> Vec<String> {
     if rows.is_empty() {
         return Vec::new();
     }
-    let head = ["switched off", "item", "verdict", "without", "noticed", "greatest effect, one seed"]
-        .map(str::to_owned);
+    let head = [
+        "switched off",
+        "item",
+        "verdict",
+        "without",
+        "noticed",
+        "outside its band, or greatest effect; one seed",
+    ]
+    .map(str::to_owned);
     let width =
         |at: usize| rows.iter().chain([&head]).map(|row| row[at].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..6).map(width).collect();

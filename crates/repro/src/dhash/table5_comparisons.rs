@@ -197,7 +197,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     .value(Value::new("comparisons with function (1), misses twice", "", low.with_double_misses).paper(3.0).band(3.35, 3.55).apart(COUNTED))
     .value(Value::new("comparisons from slot 0, hits alone", "", none.on_hits))
     .value(Value::new("comparisons with function (1), hits alone", "", low.on_hits))
-    .values(rates(&times, saved, context.scale > Scale::Smoke))
+    .values(rates(&times, saved, context.scale > Scale::Smoke).map(Value::timed))
     .chart(chart)
     .chart(
         Chart::bars("Six pipelines, in virtual time", ["from slot 0", "major location (1)"], Axis::linear("Mpps"))

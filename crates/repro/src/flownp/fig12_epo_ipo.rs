@@ -113,7 +113,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             "{found}. Uneven queues explain a part of the paper's 74 %; its extra work per packet and the line's rate may be the rest"
         ),
     ))
-    .value(Value::new("internal by CRC over external, nothing locked", "", ratio).paper(PAPER).band(0.7, 1.05))
+    .value(Value::new("internal by CRC over external, nothing locked", "×", ratio).paper(PAPER).band(0.7, 1.05))
     .value(Value::new("unequal packets: leave after a later one", "", ordered.overtaken as f64).paper(0.0).band(0.0, 0.0))
     .value(
         Value::new(
@@ -123,7 +123,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         )
         .within(Band::at_least(2.0)),
     )
-    .value(Value::new("internal by CRC, 64 over 32 threads", "", growth).paper(2.0).band(1.3, 2.1))
+    .value(Value::new("internal by CRC, 64 over 32 threads", "×", growth).paper(2.0).band(1.3, 2.1))
     .value(Value::new("internal by CRC, 64 threads", "threads' work", at_64(&crc)).band(30.0, 64.0))
     .value(Value::new("internal by flowpin, 64 threads", "threads' work", at_64(&pinned)).band(40.0, 64.0))
     .value(Value::new("external, nothing locked, 64 threads", "threads' work", unlocked).band(30.0, 64.0))

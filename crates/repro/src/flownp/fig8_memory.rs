@@ -111,7 +111,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         .value(Value::new("HiCuts at its worst, largest stand-in", "MB", most).paper_above(28.0).within(hicuts_band(rules)))
         .value(Value::new("HiCuts at its best, sharing everywhere", "MB", least_everywhere).within(Band::at_most(least)))
         .value(Value::new("HiCuts at its worst, sharing everywhere", "MB", most_everywhere).within(Band::at_most(most)))
-        .value(Value::new("HiCuts at its best over AggreCuts-4", "", ratio).paper(10.0).within(Band::at_least(0.001)))
+        .value(Value::new("HiCuts at its best over AggreCuts-4", "×", ratio).paper(10.0).within(Band::at_least(0.001)))
         .chart(chart)
         .note("a missing bar is a tree beyond what twenty bits of base address, beyond 128 MiB, or too many steps")
         .note("HiCuts: a word for a pointer, a node and a rule's number, 24 bytes for a rule; settings are (binth, spfac)")

@@ -60,10 +60,12 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         "conn+os comes out where the paper has it, in a model with guessed costs",
         differs,
     ))
-    .value(Value::new("conn+os over one thread", "", speeds[2]).paper(10.1).band(8.0, 16.0))
-    .value(Value::new("conn+affinity over one thread", "", speeds[1]).band(4.0, 14.0))
-    .value(Value::new("conn+os over conn+affinity", "", speeds[2] / speeds[1]).within(Band::at_least(1.05)))
-    .value(Value::new("packets + OS over one thread", "", speeds[0]).band(8.0, 16.1))
+    .value(Value::new("conn+os over one thread", "×", speeds[2]).paper(10.1).band(8.0, 16.0))
+    .value(Value::new("conn+affinity over one thread", "×", speeds[1]).band(4.0, 14.0))
+    .value(
+        Value::new("conn+os over conn+affinity", "×", speeds[2] / speeds[1]).within(Band::at_least(1.05)),
+    )
+    .value(Value::new("packets + OS over one thread", "×", speeds[0]).band(8.0, 16.1))
     .value(Value::new("spread of cores, pinned", "%", spread(0)))
     .value(Value::new("spread of pipelines, pinned", "%", spread(1)))
     .value(Value::new("spread of threads, pinned", "%", spread(2)).band(10.0, 100.0))

@@ -101,7 +101,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let busy_gain = run_scheme(context, "adaptive-racy", &busy, &offered)?.speed_up(&busy_base);
     let mut outcome = Outcome::new(verdict(PAPER.map(|row| speed(row.0)), busy_gain));
     for (name, label, gbps, (low, high)) in PAPER {
-        let value = Value::new(format!("{label} over conn+os"), "", speed(name)).paper(paper(gbps));
+        let value = Value::new(format!("{label} over conn+os"), "×", speed(name)).paper(paper(gbps));
         outcome = outcome.value(value.band(low, high));
     }
     // The paper's use is a figure without numbers, which grows with the throughput.
@@ -109,16 +109,16 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         outcome = outcome.value(Value::new(format!("use of pipelines, {label}"), "%", use_of(name)));
     }
     for name in others {
-        outcome = outcome.value(Value::new(format!("{name} over conn+os"), "", speed(name)));
+        outcome = outcome.value(Value::new(format!("{name} over conn+os"), "×", speed(name)));
     }
     let outcome = outcome
-        .value(Value::new("adaptive over flat HRW", "", speed("adaptive-racy") / speed("hrw")).paper(1.99 / 1.29).within(Band::at_least(1.2)))
-        .value(Value::new("use of pipelines, 3-HRW+Adp over conn+aff", "", use_of("adaptive-racy") / use_of("conn+aff")).within(Band::at_least(1.1)))
-        .value(Value::new("3-HRW+Adp over conn+os, threads that use all of a pipeline", "", busy_gain).band(0.85, 1.2))
-        .value(Value::new("order-safe adaptive over the racing one", "", speed("adaptive") / speed("adaptive-racy")).band(0.8, 1.1))
-        .value(Value::new("flowpull over the racing one", "", speed("flowpull") / speed("adaptive-racy")).within(Band::at_least(0.9)))
-        .value(Value::new("the bound over conn+os", "", bound))
-        .value(Value::new("time over that with free caches, conn+os", "", fetching).within(Band::at_least(1.0005)))
+        .value(Value::new("adaptive over flat HRW", "×", speed("adaptive-racy") / speed("hrw")).paper(1.99 / 1.29).within(Band::at_least(1.2)))
+        .value(Value::new("use of pipelines, 3-HRW+Adp over conn+aff", "×", use_of("adaptive-racy") / use_of("conn+aff")).within(Band::at_least(1.1)))
+        .value(Value::new("3-HRW+Adp over conn+os, threads that use all of a pipeline", "×", busy_gain).band(0.85, 1.2))
+        .value(Value::new("order-safe adaptive over the racing one", "×", speed("adaptive") / speed("adaptive-racy")).band(0.8, 1.1))
+        .value(Value::new("flowpull over the racing one", "×", speed("flowpull") / speed("adaptive-racy")).within(Band::at_least(0.9)))
+        .value(Value::new("the bound over conn+os", "×", bound))
+        .value(Value::new("time over that with free caches, conn+os", "×", fetching).within(Band::at_least(1.0005)))
         .chart(chart)
         .note("Queues of 16 buffers, no elephant; section4_4_sensitivity varies both and the demand.")
         .note(demand_note(context, &DEMAND_WAITING))

@@ -76,12 +76,12 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         format!("{HEADLINE} lies within what the setups give, {found}"),
         format!("{HEADLINE} is not reached: ours is {found}"),
     ))
-    .value(Value::new("least gain", "", least).band(0.6, 1.1))
-    .value(Value::new("greatest gain", "", most).paper(HEADLINE).band(1.1, 3.0));
+    .value(Value::new("least gain", "×", least).band(0.6, 1.1))
+    .value(Value::new("greatest gain", "×", most).paper(HEADLINE).band(1.1, 3.0));
     for ((label, row), (_, _, _, (low, high))) in labels.iter().zip(&rows).zip(SETUPS) {
         outcome = outcome
-            .value(Value::new(format!("as published, {label}"), "", row[0]).band(low, high))
-            .value(Value::new(format!("flowpull, {label}"), "", row[3]));
+            .value(Value::new(format!("as published, {label}"), "×", row[0]).band(low, high))
+            .value(Value::new(format!("flowpull, {label}"), "×", row[3]));
     }
     Ok(outcome.chart(chart))
 }

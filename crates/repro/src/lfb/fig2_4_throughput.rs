@@ -2,7 +2,7 @@
 
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use super::CAPTURES;
+use super::{AHEAD, CAPTURES};
 use crate::experiment::{Agreement, Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::virtual_time::{
     CACHE_COST, CACHES, LAST_WORKER, LOCK_COST, MOVE_COST, order_of, run as run_scheme, saturating,
@@ -71,7 +71,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let bound = reports[0].cycles as f64 / reports[0].least_cycles as f64;
         for (at, bundles) in [speed("lfb-ns"), speed("lfb")].into_iter().enumerate() {
             most[at] = most[at].max((bundles - 1.0) * 100.0);
-            if bundles > speed("ph").max(1.0) {
+            if bundles > AHEAD * speed("ph").max(1.0) {
                 ahead[at].push(name);
             }
         }

@@ -1,7 +1,7 @@
 //! Average latency [LFB Fig. 6].
 
-use super::CAPTURES;
 use super::latency::{LOADS, charts, mechanisms, middle_grid, place, schemes};
+use super::{AHEAD, CAPTURES};
 use crate::experiment::{Agreement, Context, Fidelity, Item, ItemError, Outcome, Value};
 
 /// See the [module](self).
@@ -28,7 +28,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             .iter()
             .zip(&grid)
             .map(|((name, _), by_load)| (*name, &by_load[high]))
-            .filter(|(_, row)| row[place("dh")].0 > row[place("ph")].0.max(row[place(bundles)].0))
+            .filter(|(_, row)| row[place("dh")].0 > AHEAD * row[place("ph")].0.max(row[place(bundles)].0))
             .map(|(name, _)| name)
             .collect()
     };

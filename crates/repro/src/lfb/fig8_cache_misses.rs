@@ -69,9 +69,9 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         }),
         format!("in a model that counts flows, not lines, the order is another for both forms of the bundles: {found}"),
     ))
-    .value(Value::new("Dominant: handing over, over hashing", "", times("ph")).within(Band::at_least(5.0)))
-    .value(Value::new("Dominant: sticky bundles over hashing", "", times("lfb-ns")).paper(1.0).band(0.5, 2.0))
-    .value(Value::new("Dominant: bundles that are stolen over hashing", "", times("lfb")).paper(1.0).band(5.0, 15.0).apart("stealing moves flows; the slides do not say whether bundles are stolen"));
+    .value(Value::new("Dominant: handing over, over hashing", "×", times("ph")).within(Band::at_least(5.0)))
+    .value(Value::new("Dominant: sticky bundles over hashing", "×", times("lfb-ns")).paper(1.0).band(0.5, 2.0))
+    .value(Value::new("Dominant: bundles that are stolen over hashing", "×", times("lfb")).paper(1.0).band(5.0, 15.0).apart("stealing moves flows; the slides do not say whether bundles are stolen"));
     for ((name, _), row) in CAPTURES.iter().zip(&misses) {
         for (scheme, &value) in schemes.iter().zip(row) {
             outcome = outcome.value(Value::new(format!("{name}: {scheme}"), "", value));

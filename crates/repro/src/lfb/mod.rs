@@ -26,3 +26,6 @@ pub const ITEMS: &[Item] = &[
 /// The captures of the slides.
 const CAPTURES: [(&str, Model); 3] =
     [("Dominant", Model::Dominant), ("Many", Model::Many), ("Balanced", Model::Balanced)];
+
+/// The least ratio at which a scheme is ahead of another: what a single capture differs by is less.
+const AHEAD: f64 = 1.01;

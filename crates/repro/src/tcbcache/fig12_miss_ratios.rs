@@ -179,17 +179,17 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                     .band(30.0, 55.0),
             )
             .value(
-                Value::new(format!("2-hash of Mod, {name}"), "", ours[1] / ours[0])
+                Value::new(format!("2-hash of Mod, {name}"), "×", ours[1] / ours[0])
                     .paper(paper[1] / paper[0])
                     .band(0.4, 0.98),
             )
             .value(
-                Value::new(format!("no-migrate of 2-hash, {name}"), "", ours[2] / ours[1])
+                Value::new(format!("no-migrate of 2-hash, {name}"), "×", ours[2] / ours[1])
                     .paper(paper[2] / paper[1])
                     .band(0.75, 0.99),
             )
             .value(
-                Value::new(format!("spec of no-migrate, {name}"), "", ours[3] / ours[2])
+                Value::new(format!("spec of no-migrate, {name}"), "×", ours[3] / ours[2])
                     .paper(paper[3] / paper[2])
                     .band(0.86, if is_full { 0.9999 } else { 1.003 }),
             )
@@ -202,7 +202,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                 .within(Band::at_least(0.2))
                 .checked_if(is_full),
             )
-            .value(Value::new(format!("FlowLRU of spec, {name}"), "", ours[4] / ours[3]).band(0.7, 1.0))
+            .value(Value::new(format!("FlowLRU of spec, {name}"), "×", ours[4] / ours[3]).band(0.7, 1.0))
             .note(format!("{name}: {}", workload.about));
         chart = chart
             .with(Series::bars(format!("{name}, ours"), ours))
@@ -222,7 +222,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                     .paper(48.0)
                     .band(30.0, 65.0),
             )
-            .value(Value::new("FlowLRU of spec, NASA day", "", ours[4] / ours[3]).band(0.5, 0.9))
+            .value(Value::new("FlowLRU of spec, NASA day", "×", ours[4] / ours[3]).band(0.5, 0.9))
             .note(format!("NASA day: {}", workload.about));
         found.push(StepGains::new(DAY, &ours, TRACES[1].2));
         chart = chart.with(Series::bars("NASA day, ours", ours));

@@ -66,7 +66,7 @@ pub struct ScheduleResult {
     pub topology: String,
     /// Its workers.
     pub workers: u64,
-    /// Lower bound in cycles for any scheduler that keeps order.
+    /// Lower bound in cycles for any scheduler that runs each flow on one thread at a time.
     pub least_cycles: u64,
     /// Cycles per second.
     pub hertz: u64,
@@ -91,7 +91,9 @@ pub struct SchemeFigures {
     pub speed_up: f64,
     /// Average number of threads' work done at the same time.
     pub parallelism: f64,
-    /// The lower bound of the time divided by the actual time. Above 1 only if order is not kept.
+    /// The lower bound of the time divided by the actual time. The bound has each flow on one
+    /// thread at a time: above 1 are only schedulers that run a flow on several at once, or drop
+    /// its packets.
     pub share_of_bound: f64,
     /// Completed packets.
     pub completed: u64,
@@ -244,6 +246,11 @@ impl Report for ScheduleResult {
         lines.push(String::new());
         if let Some(folder) = &self.saved {
             lines.push(format!("Charts: {folder}"));
+        }
+        if self.schedulers.iter().any(|scheme| scheme.share_of_bound > 1.0) {
+            lines.push(String::from(
+                "The bound has each flow on one thread at a time: above 1 are those that run it on several, or drop its packets",
+            ));
         }
         let ordered = self.schedulers.iter().filter(|scheme| scheme.reorders + scheme.races == 0);
         let best = ordered.max_by(|a, b| a.share_of_bound.total_cmp(&b.share_of_bound));

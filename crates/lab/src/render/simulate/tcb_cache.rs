@@ -249,10 +249,22 @@ impl SimulateResult {
         } else {
             counted(done, "point")
         };
-        let best = self.points.iter().min_by(|a, b| a.miss_ratio.total_cmp(&b.miss_ratio));
-        let best = best.map_or(String::new(), |best| {
-            format!(", fewest misses {:.2} % by {}", best.miss_ratio * 100.0, best.name())
-        });
+        let least = self.points.iter().map(|point| point.miss_ratio).fold(f64::INFINITY, f64::min);
+        let best: Vec<&PointFigures> =
+            self.points.iter().filter(|point| point.miss_ratio.total_cmp(&least).is_eq()).collect();
+        let best = match best.as_slice() {
+            [] => String::new(),
+            [best] => format!(", fewest misses {:.2} % by {}", least * 100.0, best.name()),
+            all if all.len() == self.points.len() => {
+                let is_compulsory = (least - self.trace.compulsory_miss_ratio).abs() < 1e-9;
+                let why = if is_compulsory { ": every session fits, so no policy matters" } else { "" };
+                format!(", each misses {:.2} %{why}", least * 100.0)
+            }
+            some => {
+                let names: Vec<String> = some.iter().map(|point| point.name()).collect();
+                format!(", fewest misses {:.2} % by each of {}", least * 100.0, names.join(", "))
+            }
+        };
         format!("{head}{best}, in {:.2} s", self.seconds)
     }
 }
