@@ -49,8 +49,8 @@ pub struct TableOptions {
     /// Maximum number of flows in one list of flows that do not fit. `None` chooses 64 for
     /// `LineHash` and `DirectTable`, 16 for `DHash` and `SigHash`, 4,096 for `Chained`.
     pub list_cap: Option<u32>,
-    /// Maximum idle time of flows. A run of the engine, which has timeouts too, refuses a table with
-    /// others than `config.timeouts().for_table()`.
+    /// Maximum idle time of flows. A run of the engine, which has timeouts too, refuses a table
+    /// with others than `config.timeouts().for_table()`.
     pub timeouts: Timeouts,
     /// The instruction set of tables that compare with vectors, `LineHash` and `DHash`; `None` for
     /// the best one of this processor.

@@ -81,8 +81,9 @@ pub(crate) mod linux {
         }
     }
 
-    /// Returns whether a packet has a port that can be rewritten, or is an error about one that has.
-    /// A ping has an identifier instead: it is a request from inside, and an answer from outside.
+    /// Returns whether a packet has a port that can be rewritten, or is an error about one that
+    /// has. A ping has an identifier instead: it is a request from inside, and an answer from
+    /// outside.
     fn has_port(packet: &PacketView<'_>) -> bool {
         let headers = &packet.headers;
         let echo = if packet.port == 0 { 8 } else { 0 };

@@ -63,8 +63,8 @@ impl<E: FnMut()> MemoryWire<E> {
     }
 
     /// Gives the frames these times, in nanoseconds, so that timeouts can be tested. Frames beyond
-    /// them have the last one. A frame that comes a tenth of a second or more after the frame before
-    /// it begins a batch, as on a wire that was silent; an engine ends idle flows before it.
+    /// them have the last one. A frame that comes a tenth of a second or more after the frame
+    /// before it begins a batch, as on a wire that was silent; an engine ends idle flows before it.
     ///
     /// # Examples
     ///

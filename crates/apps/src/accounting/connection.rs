@@ -229,7 +229,8 @@ impl Connection {
     }
 
     /// Returns whether a SYN, or with `acknowledges` a SYN+ACK, begins another connection, so long
-    /// after the packet before it. `segment` is `None` if the captured bytes end before the numbers.
+    /// after the packet before it. `segment` is `None` if the captured bytes end before the
+    /// numbers.
     pub(super) fn is_another(
         &self,
         side: usize,

@@ -48,8 +48,8 @@ type Table<K, V> = Growing<K, V, LineHash<K, V>>;
 ///   panic.
 /// * [`set_now`](FlowMap::set_now) sets the current time. [`insert`](FlowMap::insert),
 ///   [`get_mut`](FlowMap::get_mut) and their relatives record that the flow was seen, as does an
-///   [`entry`](FlowMap::entry) that gives a mutable value or inserts one; calls by shared reference,
-///   [`peek_mut`](FlowMap::peek_mut) and an entry that is only read do not.
+///   [`entry`](FlowMap::entry) that gives a mutable value or inserts one. Calls by shared
+///   reference, [`peek_mut`](FlowMap::peek_mut) and an entry that is only read do not.
 ///   [`expire`](FlowMap::expire) removes flows that were not seen for too long.
 ///
 /// # Examples
