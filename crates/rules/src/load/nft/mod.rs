@@ -11,6 +11,7 @@ mod assign;
 mod ast;
 mod commands;
 mod elements;
+mod hook;
 mod icmp;
 mod json;
 mod lower;
@@ -114,7 +115,7 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
 }
 
 /// Returns whether packets enter the chains of a hook before connection tracking.
-fn is_before_tracking(hook: &ast::Hook) -> bool {
+fn is_before_tracking(hook: &hook::Hook) -> bool {
     /// The priority of connection tracking.
     const TRACKING: i64 = -200;
     matches!(hook.name.as_str(), "prerouting" | "output") && hook.priority < TRACKING
@@ -144,7 +145,7 @@ fn policy_of(
             priority,
             chain: name.clone(),
         });
-        let (mut chains, mut errors, mut passed) = lowered(text, table);
+        let (mut chains, mut errors, mut passed) = lowered(text, table, hook);
         // Errors in chains that packets do not reach do not matter.
         let reached = chains.reached(chain);
         errors.retain(|(chain, _)| reached.contains(chain));
@@ -281,7 +282,7 @@ fn write_before(tables: &[Table], entered: &[(usize, usize, i64)], writes: &mut 
         _ => return,
     };
     let chains = || tables.iter().flat_map(|table| &table.chains);
-    let is_earlier = |hook: &&ast::Hook| earlier.contains(&hook.name.to_ascii_lowercase().as_str());
+    let is_earlier = |hook: &&hook::Hook| earlier.contains(&hook.name.to_ascii_lowercase().as_str());
     let hooks = || chains().filter_map(|chain| chain.hook.as_ref()).filter(is_earlier);
     if hooks().next().is_none() {
         return;
@@ -331,7 +332,7 @@ fn tracks(table: &Table) -> bool {
                 Statement::Unknowable(text) | Statement::Passes(text) => {
                     ["ct ", "xt conn", "xt state"].iter().any(|begin| text.starts_with(begin))
                 }
-                Statement::Verdict(Verdict::Translate) => true,
+                Statement::Verdict(Verdict::Translate(_)) => true,
                 _ => false,
             })
     })
@@ -340,8 +341,12 @@ fn tracks(table: &Table) -> bool {
 type AtChain<T> = Vec<(usize, T)>;
 
 /// Returns the chains of a table as rules with conditions, the errors in them, and notes on skipped
-/// rules.
-fn lowered(text: &str, table: &Table) -> (Chains, AtChain<LoadError>, AtChain<Note>) {
+/// rules. Packets come from a hook, if it is known.
+fn lowered(
+    text: &str,
+    table: &Table,
+    hook: Option<&hook::Hook>,
+) -> (Chains, AtChain<LoadError>, AtChain<Note>) {
     let (mut errors, mut notes) = (Vec::new(), Vec::new());
     let mut chains = Vec::with_capacity(table.chains.len());
     for (index, chain) in table.chains.iter().enumerate() {
@@ -351,7 +356,10 @@ fn lowered(text: &str, table: &Table) -> (Chains, AtChain<LoadError>, AtChain<No
                 errors.push((index, error.clone()));
                 continue;
             }
-            match lowered_rule(table, rule) {
+            let mut names = rule.statements.iter().filter_map(Statement::name);
+            let is_placed =
+                hook.map_or(Ok(()), |hook| names.try_for_each(|name| hook.check_statement(name)));
+            match is_placed.and_then(|()| lowered_rule(table, rule)) {
                 Ok((found, note)) => {
                     rules.extend(found);
                     notes.extend(note.map(|text| (index, Note { line: rule.line, text })));
@@ -380,7 +388,7 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
             Verdict::Accept => Target::Decide { action: Action::Accept, value: 1 },
             Verdict::Drop => Target::Decide { action: Action::Deny, value: 0 },
             Verdict::Reject(value) => Target::Decide { action: Action::Deny, value: *value },
-            Verdict::Translate => Target::Decide { action: Action::Accept, value: 3 },
+            Verdict::Translate(_) => Target::Decide { action: Action::Accept, value: 3 },
             Verdict::Return => Target::Return,
             Verdict::Jump(name) => Target::Jump(name.clone()),
             Verdict::Goto(name) => Target::Goto(name.clone()),
@@ -428,6 +436,11 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
                 }
                 push(conditions, &Verdict::Continue, Vec::from([Write::untrack()]));
             }
+            Statement::Unknowable(text)
+                if text.starts_with("tproxy ") && conditions.protocols.is_none() =>
+            {
+                return Err("'tproxy' needs a protocol in its rule, such as meta l4proto tcp".into());
+            }
             Statement::Unknowable(text) => conditions.ask(TestKind::Unknowable(text.clone())),
             // Every rule may count, and have a comment.
             Statement::Passes(text) if matches!(text.as_str(), "counter" | "comment") => {}
@@ -436,7 +449,7 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
                 decides = true;
                 let mut accepted = conditions.clone();
                 accepted.ask(TestKind::Unknowable(String::from("queue accepts")));
-                push(accepted, &Verdict::Translate, Vec::new());
+                push(accepted, &Verdict::Translate(String::from("queue")), Vec::new());
                 push(conditions.clone(), &Verdict::Drop, Vec::new());
             }
             Statement::MayTake(text) => {
@@ -453,17 +466,7 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
             }
             Statement::Verdict(verdict) => {
                 decides = true;
-                // An answer of one protocol asks for it.
-                match verdict {
-                    Verdict::Reject(4) => conditions.ask_protocol(&Ranges::exact(6)),
-                    Verdict::Reject(0x100..0x200) => {
-                        conditions.families = conditions.families.and(Families::V4);
-                    }
-                    Verdict::Reject(0x200..0x300) => {
-                        conditions.families = conditions.families.and(Families::V6);
-                    }
-                    _ => {}
-                }
+                ask_of_answer(verdict, &mut conditions);
                 push(conditions.clone(), verdict, Vec::new());
             }
             Statement::Wrong(error) => return Err(error.to_string()),
@@ -474,6 +477,16 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
         None => String::from("has no verdict, so it only counts"),
     });
     Ok((all, note))
+}
+
+/// Adds the conditions of a verdict itself: an answer of one protocol asks for it.
+fn ask_of_answer(verdict: &Verdict, conditions: &mut Conditions) {
+    match verdict {
+        Verdict::Reject(4) => conditions.ask_protocol(&Ranges::exact(6)),
+        Verdict::Reject(0x100..0x200) => conditions.families = conditions.families.and(Families::V4),
+        Verdict::Reject(0x200..0x300) => conditions.families = conditions.families.and(Families::V6),
+        _ => {}
+    }
 }
 
 #[cfg(test)]

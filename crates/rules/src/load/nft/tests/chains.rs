@@ -1,0 +1,274 @@
+//! Where packets enter chains, what these may contain, and which of them are read.
+
+use super::*;
+
+/// Returns a table with one base chain.
+fn base(family: &str, kind: &str, hook: &str, priority: &str) -> String {
+    let device = if matches!(hook, "ingress" | "egress") { " device \"eth0\"" } else { "" };
+    format!(
+        "table {family} t {{\n chain c {{\n type {kind} hook {hook}{device} priority {priority}; policy drop;\n }}\n}}\n"
+    )
+}
+
+/// The combinations that nft 1.0.6 and Linux 6.18 accept.
+#[test]
+fn chains_have_the_types_and_hooks_of_the_family() {
+    const HOOKS: [&str; 7] =
+        ["prerouting", "input", "forward", "output", "postrouting", "ingress", "egress"];
+    for family in ["ip", "ip6", "inet", "bridge", "arp", "netdev"] {
+        for kind in ["filter", "nat", "route"] {
+            let expected: &[&str] = match (family, kind) {
+                ("inet", "filter") => &HOOKS[..6],
+                ("ip" | "ip6" | "bridge", "filter") => &HOOKS[..5],
+                ("arp", "filter") => &["input", "output"],
+                ("netdev", "filter") => &["ingress", "egress"],
+                ("ip" | "ip6" | "inet", "nat") => &["prerouting", "input", "output", "postrouting"],
+                ("ip" | "ip6" | "inet", "route") => &["output"],
+                _ => &[],
+            };
+            let reads = |hook: &str| load(&base(family, kind, hook, "0"), &Options::default()).is_ok();
+            let found: Vec<&str> = HOOKS.into_iter().filter(|hook| reads(hook)).collect();
+            assert_eq!(found, expected, "{family} {kind}");
+        }
+    }
+}
+
+#[test]
+fn priorities_have_the_names_of_the_family_and_the_hook() {
+    for (family, hook, priority, number) in [
+        ("ip", "prerouting", "raw", Some(-300)),
+        ("ip6", "prerouting", "mangle", Some(-150)),
+        ("inet", "prerouting", "dstnat", Some(-100)),
+        ("ip", "output", "dstnat", Some(-100)),
+        ("ip", "forward", "filter", Some(0)),
+        ("ip", "forward", "security", Some(50)),
+        ("ip", "postrouting", "srcnat", Some(100)),
+        ("ip", "forward", "filter + 5", Some(5)),
+        ("ip", "forward", "filter - 5", Some(-5)),
+        ("ip", "forward", "filter +5", Some(5)),
+        ("ip", "forward", "filter -5", Some(-5)),
+        ("ip", "forward", "filter+5", Some(5)),
+        ("ip", "forward", "- 5", Some(-5)),
+        ("ip", "forward", "-2147483648", Some(-2_147_483_648)),
+        ("ip", "forward", "dstnat", None),
+        ("ip", "forward", "srcnat", None),
+        ("inet", "output", "out", None),
+        ("ip", "forward", "fliter", None),
+        ("ip", "forward", "filter-5", None),
+        ("ip", "forward", "filter + five", None),
+        ("ip", "forward", "filter * 5", None),
+        ("ip", "forward", "filter + 5 + 5", None),
+        ("ip", "forward", "5 + 5", None),
+        ("ip", "forward", "+5", None),
+        ("ip", "forward", "4294967296", None),
+    ] {
+        let found =
+            load(&base(family, "filter", hook, priority), &Options { chain: hook, ..Options::default() });
+        let found = found.ok().map(|policy| policy.hooks()[0].priority);
+        assert_eq!(found, number, "{family} {hook} {priority}");
+    }
+    for (family, hook, priority, is_known) in [
+        ("bridge", "output", "out", true),
+        ("bridge", "prerouting", "dstnat", true),
+        ("bridge", "forward", "mangle", false),
+        ("arp", "input", "filter", true),
+        ("arp", "input", "raw", false),
+        ("netdev", "ingress", "filter", true),
+        ("netdev", "egress", "security", false),
+        ("inet", "ingress", "security", true),
+    ] {
+        let found = load(&base(family, "filter", hook, priority), &Options::default());
+        assert_eq!(found.is_ok(), is_known, "{family} {hook} {priority}");
+    }
+}
+
+#[test]
+fn error_in_a_chain_has_its_place_and_says_what_is_possible() {
+    let filter = "type filter hook input priority 0;";
+    for (family, line, at, part) in [
+        ("inet", "type filter hook forwrd priority -5;", "forwrd", "input, forward"),
+        ("inet", "type fliter hook forward priority -5;", "fliter", "filter, nat, route"),
+        ("inet", "type filter hook FORWARD priority 0;", "FORWARD", "input, forward"),
+        ("inet", "type filter hook forward priority fliter;", "fliter", "raw, mangle, filter, security"),
+        ("inet", "type filter hook forward priority 0 policy drop;", "policy", "a semicolon"),
+        ("inet", "type filter hook forward;", ";", "expected priority"),
+        ("inet", "type filter forward priority 0;", "forward", "expected hook"),
+        ("inet", "type filter priority 0 hook forward;", "priority", "expected hook"),
+        ("inet", "type filter hook forward device eth0 priority 0;", "device", "expected priority"),
+        ("netdev", "type filter hook ingress dev eth0 priority 0;", "dev", "device, devices or priority"),
+        ("netdev", "type filter hook ingress device a priority 0; flags offlod;", "offlod", "offload"),
+        ("inet", &format!("{filter} policy reject;"), "reject", "accept or drop"),
+        ("inet", &format!("{filter} policy drop tcp dport 22 accept"), "tcp", "a semicolon"),
+        ("inet", "policy drop;", "drop", "type, hook and priority"),
+        ("inet", &format!("{filter}\n type filter hook output priority 0;"), "filter", "keeps its hook"),
+        ("inet", &format!("{filter}\n }}\n flags dormnt;"), "dormnt", "dormant"),
+        ("inet", &format!("{filter}\n }}\n set s {{ flags intervl; }}"), "intervl", "interval"),
+    ] {
+        let text = format!("table {family} t {{\n chain c {{\n{line}\n }}\n}}\n");
+        let errors = load(&text, &Options::default()).expect_err(line);
+        let first = &errors.errors[0];
+        assert_eq!(first.line, 2 + line.lines().count(), "{errors}");
+        assert!(first.text[first.text_column - 1..].starts_with(at), "{errors}");
+        assert!(first.kind.to_string().contains(part), "{errors}");
+    }
+}
+
+#[test]
+fn devices_and_declarations_of_a_chain_are_read() {
+    let text = "table netdev n {\n chain a {\n type filter hook ingress devices = { eth0, \"eth1\" } priority 0; flags offload;\n }\n}\n\
+        table ip t {\n chain c {\n type filter hook input priority 0; policy drop;\n }\n}\n\
+        table ip t {\n chain c {\n type filter hook input priority 0;\n }\n chain c {\n policy accept;\n }\n}\n";
+    let policy = load(text, &Options::default()).unwrap();
+    assert_eq!(policy.set().rules()[0].action, Some(Action::Accept), "the last policy counts");
+}
+
+#[test]
+fn rule_that_nft_refuses_is_refused() {
+    for (rule, part) in [
+        // A value is missing: the verdict is none.
+        ("iifname drop", "a value"),
+        ("iifname counter drop", "a value"),
+        ("oifname != accept", "a value"),
+        ("iifname { drop } accept", "a value"),
+        ("meta cpu drop", "a value"),
+        ("ct helper drop", "a value"),
+        ("log prefix drop", "an option of log"),
+        ("log group accept", "an option of log"),
+        ("counter name drop", "a number"),
+        ("comment drop", "a comment"),
+        ("jump drop", "the name of a chain"),
+        ("ip drop", "a field of a header"),
+        ("rt goto b", "a field of a header"),
+        ("meta drop", "a key of meta"),
+        ("tcp option drop", "a value"),
+        ("tcp dport missing accept", "'missing' is not a value"),
+        ("tcp dport { 22 : drop }", "vmap before a map"),
+        // A word that is misspelt: the verdict is no argument.
+        ("quota over 5 mbytes dro", "'dro' is no argument here"),
+        ("limit rate 5/second dro", "'dro' is no argument here"),
+        ("ct count over 5 dro", "'dro' is no argument here"),
+        ("fib saddr oif missing dro", "'dro' is no argument here"),
+        ("meta mark set 1 dro", "'dro' is no argument here"),
+        ("dup to 192.0.2.1 dro", "'dro' is no argument here"),
+        ("add @s { ip saddr } dro", "'dro' is no argument here"),
+        ("add saddr @s drop", "the name of a set"),
+        ("set drop", "needs a set"),
+        ("meta mak set 1", "'meta mak set'"),
+        ("ct mak set 1", "'ct mak set'"),
+        // Nothing comes after the verdict.
+        ("accept drop", "the end of the rule"),
+        ("drop counter", "the end of the rule"),
+        ("drop log", "the end of the rule"),
+        ("return drop", "the end of the rule"),
+        ("reject drop", "the end of the rule"),
+        ("reject with icmp type host-prohibited counter", "the end of the rule"),
+        ("queue accept", "the end of the rule"),
+        ("queue num 0 drop", "the end of the rule"),
+        ("goto b accept", "the end of the rule"),
+        ("drop accept comment \"a\"", "the end of the rule"),
+        ("meta mark set drop", "a value"),
+    ] {
+        let text =
+            chain(&format!("\t\tudp dport 9 {rule}")).replace("\n\tchain", "\n\tchain b {\n\t}\n\tchain");
+        let errors = load(&text, &Options::default()).expect_err(rule);
+        assert!(errors.to_string().contains(part), "{rule}: {errors}");
+    }
+    for rule in [
+        "accept comment \"a\"",
+        "continue drop",
+        "tcp dport vmap { 22 : accept } drop",
+        "ct status dnat accept",
+        "iifname \"drop\" accept",
+        "log prefix \"drop\" accept",
+        "limit rate over 10 mbytes/second burst 5 kbytes drop",
+        "fib daddr . iif type local meta mark 1 accept",
+        "fib saddr oif eth0 drop",
+        "ct helper set \"ftp\" accept",
+        "meta priority set 1:2 accept",
+        "tcp option maxseg size set rt mtu accept",
+        "socket cgroupv2 level 2 \"user.slice\" accept",
+        "ipsec in reqid 5 accept",
+        "dup to 192.0.2.1 device \"eth0\" accept",
+        "set update ip saddr timeout 5s @s accept",
+        "queue flags bypass,fanout to 1-3",
+        "tcp option sack-perm missing drop",
+    ] {
+        policy(rule);
+    }
+    let taken = ["deny all any > any [synproxy takes the packet]", "accept all any > any"];
+    assert_eq!(entries(&policy("synproxy accept")), taken, "a verdict is no argument");
+}
+
+#[test]
+fn statement_is_refused_in_chains_where_the_kernel_refuses_it() {
+    const HOOKS: [&str; 5] = ["prerouting", "input", "forward", "output", "postrouting"];
+    for (rule, kind, hooks) in [
+        ("masquerade", "filter", &[][..]),
+        ("masquerade random", "nat", &["postrouting"]),
+        ("snat to 192.0.2.1", "filter", &[]),
+        ("snat to 192.0.2.1", "nat", &["input", "postrouting"]),
+        ("dnat to 192.0.2.1", "filter", &[]),
+        ("dnat to tcp dport map { 80 : 192.0.2.1 }", "nat", &["prerouting", "output"]),
+        ("redirect to :8080", "filter", &[]),
+        ("redirect to :8080", "nat", &["prerouting", "output"]),
+        ("tproxy to :8080 accept", "filter", &["prerouting"]),
+        ("synproxy mss 1460", "filter", &["input", "forward"]),
+        ("reject", "filter", &["prerouting", "input", "forward", "output"]),
+        ("counter xt target \"MASQUERADE\"", "filter", &[]),
+        ("counter xt target \"TPROXY\"", "filter", &["prerouting"]),
+        ("jump b", "filter", &HOOKS),
+        ("jump nat", "filter", &[]),
+    ] {
+        let reads = |hook: &str| {
+            let text = format!(
+                "table ip t {{\n chain b {{\n tcp dport 1 accept\n }}\n chain nat {{\n masquerade\n }}\n chain c {{\n \
+                 type {kind} hook {hook} priority 0; policy drop;\n tcp dport 80 {rule}\n }}\n}}\n"
+            );
+            match load(&text, &Options { chain: "c", ..Options::default() }) {
+                Ok(policy) => policy.len() > 1,
+                Err(errors) => {
+                    assert!(errors.to_string().contains("is possible only in chains of type"), "{errors}");
+                    false
+                }
+            }
+        };
+        let places = HOOKS.into_iter().filter(|hook| (kind, *hook) != ("nat", "forward"));
+        let found: Vec<&str> = places.filter(|hook| reads(hook)).collect();
+        assert_eq!(found, hooks, "{kind} {rule}");
+    }
+    let text =
+        base("ip", "filter", "prerouting", "0").replace("policy drop;", "policy drop;\n tproxy to :80");
+    let errors = load(&text, &Options { chain: "prerouting", ..Options::default() }).unwrap_err();
+    assert!(errors.to_string().contains("needs a protocol"), "{errors}");
+}
+
+#[test]
+fn json_chains_and_rules_are_checked_as_those_of_text() {
+    let text = |chain: &str, rule: &str| {
+        format!(
+            r#"{{"nftables": [{{"table": {{"family": "inet", "name": "t"}}}},
+            {{"chain": {{"family": "inet", "table": "t", "name": "c", {chain}}}}},
+            {{"rule": {{"family": "inet", "table": "t", "chain": "c", "expr": [{rule}]}}}}]}}"#
+        )
+    };
+    let filter = r#""type": "filter", "hook": "input", "prio": 0, "policy": "drop""#;
+    let accept = r#"{"accept": null}"#;
+    assert!(load(&text(filter, accept), &Options::default()).is_ok());
+    for (chain, rule, part) in [
+        (filter.replace("input", "inptu"), String::from(accept), "prerouting, input"),
+        (filter.replace("filter", "fliter"), accept.into(), "filter, nat, route"),
+        (filter.replace('0', "\"filtre\""), accept.into(), "raw, mangle"),
+        (filter.replace("\"prio\": 0, ", ""), accept.into(), "type, hook and prio"),
+        (filter.replace("drop", "queue"), accept.into(), "accept or drop"),
+        (r#""policy": "drop""#.into(), accept.into(), "has a policy"),
+        (filter.into(), format!("{accept}, {{\"drop\": null}}"), "the end of the rule"),
+        (filter.into(), r#"{"masquerade": null}"#.into(), "only in chains of type nat"),
+    ] {
+        let errors = load(&text(&chain, &rule), &Options::default()).expect_err(part);
+        assert!(errors.to_string().contains(part), "{errors}");
+    }
+    let dormant = text(filter, accept).replace(r#""name": "t"}"#, r#""name": "t", "flags": ["dormant"]}"#);
+    assert!(load(&dormant, &Options::default()).unwrap().is_empty());
+    let unknown = dormant.replace("\"dormant\"", "\"dormnt\"");
+    assert!(load(&unknown, &Options::default()).unwrap_err().to_string().contains("dormant"));
+}
