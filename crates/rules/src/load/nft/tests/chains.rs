@@ -243,6 +243,28 @@ fn statement_is_refused_in_chains_where_the_kernel_refuses_it() {
 }
 
 #[test]
+fn interface_by_its_number_is_undecided() {
+    for (rule, shown) in [
+        ("iif 2 drop", "deny all any > any [meta iif 2, an interface by its number]"),
+        ("iif \"2\" drop", "deny all any > any [meta iif 2, an interface by its number]"),
+        ("meta oif 0x2 drop", "deny all any > any [meta oif 0x2, an interface by its number]"),
+        ("iif != 2 drop", "deny all any > any not [meta iif 2, an interface by its number]"),
+        ("iif { 2, \"lo\" } drop", "deny all any > any [meta iif 2, an interface by its number]"),
+        ("iif 1-3 drop", "deny all any > any [meta iif 1-3, an interface by its number]"),
+        ("iif vmap { 2 : drop }", "deny all any > any [meta iif 2, an interface by its number]"),
+        ("iif lo drop", "deny all any > any in lo"),
+        ("oif \"eth0\" drop", "deny all any > any out eth0"),
+        ("iifname 2 drop", "deny all any > any in 2"),
+    ] {
+        assert_eq!(entries(&policy(rule)), [shown], "{rule}");
+    }
+    let oif = entries(&policy("oif . iif { 2 . lo } drop"));
+    assert!(oif.len() == 1 && oif[0].contains("[meta oif 2"), "{oif:?}");
+    let errors = load(&chain("iif \"eth*\" drop"), &Options::default()).unwrap_err();
+    assert!(errors.to_string().contains("iifname"), "{errors}");
+}
+
+#[test]
 fn json_chains_and_rules_are_checked_as_those_of_text() {
     let text = |chain: &str, rule: &str| {
         format!(
@@ -267,6 +289,9 @@ fn json_chains_and_rules_are_checked_as_those_of_text() {
         let errors = load(&text(&chain, &rule), &Options::default()).expect_err(part);
         assert!(errors.to_string().contains(part), "{errors}");
     }
+    let index = r#"{"match": {"op": "==", "left": {"meta": {"key": "iif"}}, "right": 2}}, {"drop": null}"#;
+    let policy = load(&text(filter, index), &Options::default()).unwrap();
+    assert_eq!(entries(&policy), ["deny all any > any [meta iif 2, an interface by its number]"]);
     let dormant = text(filter, accept).replace(r#""name": "t"}"#, r#""name": "t", "flags": ["dormant"]}"#);
     assert!(load(&dormant, &Options::default()).unwrap().is_empty());
     let unknown = dormant.replace("\"dormant\"", "\"dormnt\"");
