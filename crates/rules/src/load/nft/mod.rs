@@ -11,6 +11,7 @@ mod assign;
 mod ast;
 mod commands;
 mod elements;
+mod entered;
 mod hook;
 mod icmp;
 mod json;
@@ -31,15 +32,18 @@ use crate::firewall::{
 use crate::rule::Action;
 
 use ast::{Expr, Parsed, Statement, Table, Verdict};
+use entered::Place;
 
 /// The parts of a ruleset to read.
 ///
 /// Fields may be added in any version: a literal ends with `..Options::default()`.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// The table; `None` means all tables.
+    /// The table, such as `filter` or, with its family, `inet filter`; `None` means all tables.
     pub table: Option<&'a str>,
-    /// A chain, or a hook, whose base chains packets enter one after another.
+    /// A hook such as `forward`, whose base chains packets enter one after another, or a chain. The
+    /// hook comes first, but if only chains that do not belong to it have its name, the text is
+    /// refused. `hook forward` means the hook alone, and `chain forward` the chain alone.
     pub chain: &'a str,
     /// Families of packets; `None` means those of the tables.
     pub families: Option<Families>,
@@ -50,7 +54,7 @@ pub struct Options<'a> {
 impl Default for Options<'_> {
     /// Returns the options for the hook `input` of all tables.
     fn default() -> Self {
-        Self { table: None, chain: "input", families: None, limits: LoadLimits::default() }
+        Self { table: None, chain: "hook input", families: None, limits: LoadLimits::default() }
     }
 }
 
@@ -84,16 +88,15 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
     for table in &mut tables {
         table.is_tracked = is_tracked;
     }
-    let mut entered = entered(&tables, options);
-    entered.sort_by_key(|&(_, _, priority)| priority);
-    let unread: Vec<Note> = unread.into_iter().map(|(line, text)| Note { line, text }).collect();
-    let hook_of = |&(table, chain, _): &(usize, usize, i64)| tables[table].chains[chain].hook.as_ref();
+    let entered = entered::entered(text, &tables, options)?;
+    let notes: Vec<Note> = unread.into_iter().map(|(line, text)| Note { line, text }).collect();
+    let hook_of = |&(table, chain): &Place| tables[table].chains[chain].hook.as_ref();
     let ways: &[&str] = match entered.first().and_then(hook_of).map(|hook| hook.name.as_str()) {
         Some("input" | "forward" | "prerouting") => &["prerouting"],
         Some("output") => &["output"],
         _ => &["prerouting", "output"],
     };
-    let policy = policy_of(text, &tables, entered, options, unread, false)?;
+    let policy = policy_of(text, &tables, &entered, options, notes, false)?;
     let untracks = |statement: &Statement| matches!(statement, Statement::Untrack(_));
     let mut rules = tables.iter().flat_map(|table| &table.chains).flat_map(|chain| &chain.rules);
     if !policy.asks_state() || !rules.any(|rule| rule.statements.iter().any(untracks)) {
@@ -104,12 +107,12 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
         for (t, table) in tables.iter().enumerate().filter(|(_, table)| !table.is_dormant) {
             let hooks = table.chains.iter().map(|chain| chain.hook.as_ref()).enumerate();
             let first = hooks.filter_map(|(c, hook)| {
-                Some((c, hook.filter(|hook| hook.name == *name && is_before_tracking(hook))?))
+                hook.filter(|hook| hook.name == *name && is_before_tracking(hook)).map(|_| (t, c))
             });
-            before.extend(first.map(|(c, hook)| (t, c, hook.priority)));
+            before.extend(first);
         }
-        before.sort_by_key(|&(_, _, priority)| priority);
-        policy_of(text, &tables, before, options, Vec::new(), true)
+        entered::sort(&tables, &mut before);
+        policy_of(text, &tables, &before, options, Vec::new(), true)
     });
     Ok(policy.with_untracked(ways.collect::<Result<_, _>>()?))
 }
@@ -125,7 +128,7 @@ fn is_before_tracking(hook: &hook::Hook) -> bool {
 fn policy_of(
     text: &str,
     tables: &[Table],
-    entered: Vec<(usize, usize, i64)>,
+    entered: &[Place],
     options: &Options<'_>,
     mut notes: Vec<Note>,
     is_untracking: bool,
@@ -133,16 +136,16 @@ fn policy_of(
     let (mut entries, mut sources) = (Vec::new(), Vec::new());
     let (mut ends, mut hooks) = (Vec::new(), Vec::new());
     let mut writes = Writes::default();
-    write_before(tables, &entered, &mut writes);
+    write_before(tables, entered, &mut writes);
     let count = entered.len();
-    for (table, chain, priority) in entered {
+    for &(table, chain) in entered {
         let table = &tables[table];
         let Some(families) = table.families() else { continue };
         let (name, hook) = (&table.chains[chain].name, table.chains[chain].hook.as_ref());
         hooks.push(Hook {
             name: hook.map_or("", |hook| &hook.name).into(),
             kind: hook.map_or("filter", |hook| &hook.kind).into(),
-            priority,
+            priority: hook.map_or(0, |hook| hook.priority),
             chain: name.clone(),
         });
         let (mut chains, mut errors, mut passed) = lowered(text, table, hook);
@@ -237,45 +240,10 @@ fn error(text: &str, at: usize, kind: LoadErrorKind) -> LoadError {
     LoadError::new(line, content, at - start.min(at), kind)
 }
 
-/// Returns the chains that packets enter: table, chain, priority.
-fn entered(tables: &[Table], options: &Options<'_>) -> Vec<(usize, usize, i64)> {
-    let mut by_name = Vec::new();
-    let mut by_hook = Vec::new();
-    for (t, table) in tables.iter().enumerate() {
-        let is_asked = options.table.is_none_or(|name| name == table.name)
-            && !table.is_dormant
-            && table
-                .families()
-                .is_some_and(|families| options.families.is_none_or(|f| !f.and(families).is_none()));
-        if !is_asked {
-            continue;
-        }
-        for (c, chain) in table.chains.iter().enumerate() {
-            let priority = chain.hook.as_ref().map_or(0, |hook| hook.priority);
-            if chain.name == options.chain {
-                by_name.push((t, c, priority));
-            }
-            let is_hooked = chain
-                .hook
-                .as_ref()
-                .is_some_and(|hook| hook.kind != "nat" && hook.name.eq_ignore_ascii_case(options.chain));
-            if is_hooked {
-                by_hook.push((t, c, priority));
-            }
-        }
-    }
-    // A name shared by several chains of a hook means the hook.
-    if by_hook.is_empty() || by_name.iter().any(|found| !by_hook.contains(found)) && by_name.len() == 1 {
-        by_name
-    } else {
-        by_hook
-    }
-}
-
 /// Adds what chains of earlier hooks may have written: fields of headers, and that packets without
 /// a connection are untracked.
-fn write_before(tables: &[Table], entered: &[(usize, usize, i64)], writes: &mut Writes) {
-    let hook_of = |&(table, chain, _): &(usize, usize, i64)| tables[table].chains[chain].hook.as_ref();
+fn write_before(tables: &[Table], entered: &[Place], writes: &mut Writes) {
+    let hook_of = |&(table, chain): &Place| tables[table].chains[chain].hook.as_ref();
     let earlier: &[&str] = match entered.first().and_then(hook_of).map(|hook| hook.name.as_str()) {
         Some("input" | "forward") => &["prerouting", "ingress"],
         Some("postrouting") => &["prerouting", "ingress", "forward", "output"],

@@ -264,6 +264,67 @@ fn interface_by_its_number_is_undecided() {
     assert!(errors.to_string().contains("iifname"), "{errors}");
 }
 
+/// Returns the lines that decide packets to ports, or the first error.
+fn lines_of(text: &str, chain: &str, table: Option<&str>) -> Result<Vec<usize>, String> {
+    let policy = load(text, &Options { table, chain, ..Options::default() });
+    let policy = policy.map_err(|errors| errors.to_string())?;
+    Ok([22, 23].map(|port| line(&policy, &packet([1; 4], port, 6))).into_iter().collect())
+}
+
+#[test]
+fn name_means_the_hook_unless_only_other_chains_have_it() {
+    // The hook leads to this chain by a jump only.
+    let jumped = "table ip t {\n chain fw {\n type filter hook forward priority 0; policy drop;\n\
+        tcp dport 23 jump forward\n }\n chain forward {\n tcp dport { 22, 23 } accept\n }\n}\n";
+    assert_eq!(lines_of(jumped, "hook forward", None), Ok(vec![3, 7]));
+    assert_eq!(lines_of(jumped, "hook FORWARD", None), Ok(vec![3, 7]));
+    assert_eq!(lines_of(jumped, "chain forward", None), Ok(vec![7, 7]));
+    assert_eq!(lines_of(jumped, "fw", None), Ok(vec![3, 7]));
+    let error = lines_of(jumped, "forward", None).unwrap_err();
+    for part in ["6:1", "'fw' of table ip t", "'hook forward'", "'chain forward'"] {
+        assert!(error.contains(part), "{error}");
+    }
+    // A chain of another hook has the name.
+    let elsewhere = jumped
+        .replace("tcp dport 23 jump forward", "tcp dport 23 accept")
+        .replace("chain forward {", "chain forward {\n type filter hook input priority 0;");
+    assert_eq!(lines_of(&elsewhere, "hook forward", None), Ok(vec![3, 4]));
+    assert_eq!(lines_of(&elsewhere, "chain forward", None), Ok(vec![8, 8]));
+    assert!(lines_of(&elsewhere, "forward", None).is_err());
+    assert_eq!(lines_of(&elsewhere, "hook input", None), Ok(vec![8, 8]));
+    // A base chain of the hook has the name: packets pass all chains of the hook.
+    let both = "table ip t {\n chain forward {\n type filter hook forward priority 5; policy drop;\n\
+        accept\n }\n chain late {\n type filter hook forward priority 9;\n tcp dport 22 drop\n }\n}\n\
+        table inet u {\n chain forward {\n accept\n }\n}\n";
+    assert_eq!(lines_of(both, "forward", None), Ok(vec![8, 6]));
+    assert_eq!(lines_of(both, "late", None), Ok(vec![8, 6]));
+    assert_eq!(lines_of(both, "forward", Some("u")), Ok(vec![13, 13]));
+    assert_eq!(lines_of(both, "chain forward", Some("ip t")), Ok(vec![4, 4]));
+    // Two chains that no hook joins.
+    let error = lines_of(both, "chain forward", None).unwrap_err();
+    assert!(error.contains("'forward' of table ip t, 'forward' of table inet u"), "{error}");
+    assert_eq!(lines_of(both, "nosuch", None), Ok(vec![0, 0]));
+    // Chains of two families, of which each packet enters one.
+    let families = both.replace("inet u", "ip6 u");
+    assert_eq!(lines_of(&families, "chain forward", None), Ok(vec![4, 4]));
+}
+
+#[test]
+fn chains_of_one_priority_run_in_the_order_of_the_kernel() {
+    let text = |one: &str, two: &str| {
+        format!(
+            "table ip a {{\n chain one {{\n type filter hook input priority {one};\n ip dscp 46 accept\n drop\n }}\n}}\n\
+             table ip b {{\n chain two {{\n type filter hook input priority {two};\n ip dscp set 46\n }}\n}}\n"
+        )
+    };
+    // A chain that is added later comes first.
+    for (one, two, is_marked) in [("0", "0", true), ("0", "1", false), ("1", "0", true)] {
+        let policy = load(&text(one, two), &Options::default()).unwrap();
+        let unmarked = Packet { dscp: Some(0), ..packet([1; 4], 1, 6) };
+        assert_eq!(line(&policy, &unmarked) != 5, is_marked, "{one} {two}");
+    }
+}
+
 #[test]
 fn json_chains_and_rules_are_checked_as_those_of_text() {
     let text = |chain: &str, rule: &str| {
