@@ -69,7 +69,7 @@ impl RuleFile {
         self.set().rules().iter().filter(says).count() as u64
     }
 
-    /// Warns of rules that were skipped.
+    /// Warns of rules and chains that were left out.
     pub fn warn_of_notes(&self, common: &Common) {
         /// Maximum number of notes to print.
         const SHOWN: usize = 5;
@@ -95,8 +95,8 @@ impl RuleFile {
             lines.push(format!("\n  and {} more", notes.len() - SHOWN));
         }
         let count = counted(notes.len() as u64, "line");
-        let what = if notes.len() == 1 { "decides nothing and is" } else { "decide nothing and are" };
-        warn(&format!("{count} of the rules {what} skipped{}", lines.concat()), common);
+        let has = if notes.len() == 1 { "has" } else { "have" };
+        warn(&format!("{count} of the rules {has} no effect on the verdicts{}", lines.concat()), common);
     }
 
     /// Returns the information that the rules need besides packets, or an error with the rules that

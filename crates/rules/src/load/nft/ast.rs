@@ -158,6 +158,21 @@ impl Statement {
             _ => None,
         }
     }
+
+    /// Returns whether the statement itself, or a chain to which it leads, may drop packets or send
+    /// them elsewhere.
+    pub(super) fn may_divert(&self) -> bool {
+        match self {
+            Self::Match(..) | Self::Set(..) | Self::Untrack(_) => false,
+            Self::Verdict(verdict) => {
+                !matches!(verdict, Verdict::Accept | Verdict::Continue | Verdict::Return)
+            }
+            Self::Passes(text) | Self::Unknowable(text) => {
+                matches!(text.split(' ').next(), Some("fwd" | "tproxy"))
+            }
+            Self::Vmap(..) | Self::Queue | Self::MayTake(_) | Self::Wrong(_) => true,
+        }
+    }
 }
 
 /// What is said of a statement that cannot be reached.

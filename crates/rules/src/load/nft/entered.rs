@@ -1,15 +1,16 @@
-//! The chains that packets enter, in the order of the kernel.
+//! The chains that packets enter, in the order of the kernel, and those that are left out.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::super::{LoadError, at_line};
+use super::super::{LoadError, at_line, has_word};
 use super::Options;
-use super::ast::Table;
+use super::ast::{Chain, Statement, Table};
 use super::hook::Hook;
-use crate::firewall::Families;
+use crate::firewall::{Families, Note};
+use crate::rule::Action;
 
 /// A chain by its place: the table and the chain in it.
 pub(super) type Place = (usize, usize);
@@ -99,4 +100,46 @@ fn is_same_place(tables: &[Table], one: Place, other: Place) -> bool {
     one == other
         || families(one).and(families(other)).is_none()
         || hook(one).is_some() && hook(one) == hook(other)
+}
+
+/// Returns a note on each base chain that the packets of a hook also pass and that is not judged,
+/// if it may drop packets or send them elsewhere.
+pub(super) fn not_judged(tables: &[Table], entered: &[Place], options: &Options<'_>) -> Vec<Note> {
+    let first = entered.first().and_then(|&(t, c)| tables[t].chains[c].hook.as_ref());
+    let path = match first.map_or("", |hook| hook.name.as_str()) {
+        "prerouting" => "ingress prerouting",
+        "input" => "ingress prerouting input",
+        "forward" => "ingress prerouting forward postrouting egress",
+        "output" => "output postrouting egress",
+        "postrouting" => "ingress prerouting forward output postrouting egress",
+        _ => return Vec::new(),
+    };
+    let diverts = |chain: &Chain| {
+        let mut statements = chain.rules.iter().flat_map(|rule| &rule.statements);
+        chain.policy == Some(Action::Deny) || statements.any(Statement::may_divert)
+    };
+    let mut notes = Vec::new();
+    for (t, table) in tables.iter().enumerate().filter(|(_, table)| !table.is_dormant) {
+        let is_bridge = table.family == "bridge";
+        for (c, chain) in table.chains.iter().enumerate() {
+            let Some(hook) = chain.hook.as_ref().filter(|_| diverts(chain)) else { continue };
+            if is_bridge {
+                let text =
+                    format!("not judged: table {}, through which bridged packets pass", full_name(table));
+                notes.push(Note { line: chain.line, text });
+                break;
+            }
+            let sees = has_packets(table, options) || table.family == "netdev";
+            if sees && has_word(path, &hook.name) && !entered.contains(&(t, c)) {
+                let Hook { kind, name, priority } = hook;
+                let text = format!(
+                    "not judged: chain '{}' of table {}, type {kind} hook {name} priority {priority}",
+                    chain.name,
+                    full_name(table)
+                );
+                notes.push(Note { line: chain.line, text });
+            }
+        }
+    }
+    notes
 }

@@ -89,7 +89,8 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
         table.is_tracked = is_tracked;
     }
     let entered = entered::entered(text, &tables, options)?;
-    let notes: Vec<Note> = unread.into_iter().map(|(line, text)| Note { line, text }).collect();
+    let mut notes: Vec<Note> = unread.into_iter().map(|(line, text)| Note { line, text }).collect();
+    notes.extend(entered::not_judged(&tables, &entered, options));
     let hook_of = |&(table, chain): &Place| tables[table].chains[chain].hook.as_ref();
     let ways: &[&str] = match entered.first().and_then(hook_of).map(|hook| hook.name.as_str()) {
         Some("input" | "forward" | "prerouting") => &["prerouting"],
@@ -135,7 +136,7 @@ fn policy_of(
 ) -> Result<Policy, LoadErrors> {
     let (mut entries, mut sources) = (Vec::new(), Vec::new());
     let (mut ends, mut hooks) = (Vec::new(), Vec::new());
-    let mut writes = Writes::default();
+    let (mut writes, mut skipped) = (Writes::default(), Vec::new());
     write_before(tables, entered, &mut writes);
     let count = entered.len();
     for &(table, chain) in entered {
@@ -156,7 +157,7 @@ fn policy_of(
             return Err(errors);
         }
         passed.retain(|(chain, _)| reached.contains(chain));
-        notes.extend(passed.into_iter().map(|(_, note)| note));
+        skipped.extend(passed.into_iter().map(|(_, note)| note));
         let families = options.families.map_or(families, |asked| asked.and(families));
         chains.families = Some(families);
         if is_untracking {
@@ -181,7 +182,10 @@ fn policy_of(
         }
         from = end;
     }
+    // What is missing comes first.
     notes.sort_by_key(|note| note.line);
+    skipped.sort_by_key(|note: &Note| note.line);
+    notes.append(&mut skipped);
     let policy =
         Policy::new(entries, sources, notes).map_err(|error| at_line(text, 1, error.to_string()))?;
     Ok(policy.with_hooks(hooks).stopping_at_authentication())

@@ -326,6 +326,37 @@ fn chains_of_one_priority_run_in_the_order_of_the_kernel() {
 }
 
 #[test]
+fn chains_that_are_not_judged_are_noted() {
+    let text = "table inet f {\n chain early {\n type filter hook prerouting priority raw;\n tcp dport 1 drop\n }\n\
+        chain marks {\n type filter hook prerouting priority mangle;\n meta mark set 1\n }\n\
+        chain in {\n type filter hook input priority 0; policy drop;\n }\n\
+        chain fwd {\n type filter hook forward priority 0; policy drop;\n }\n\
+        chain after {\n type filter hook postrouting priority 0; policy drop;\n }\n\
+        chain out {\n type filter hook output priority 0; policy drop;\n }\n}\n\
+        table ip nat {\n chain src {\n type nat hook postrouting priority srcnat;\n masquerade\n }\n}\n\
+        table netdev n {\n chain first {\n type filter hook ingress device eth0 priority 0; policy drop;\n }\n}\n\
+        table bridge b {\n chain x {\n type filter hook forward priority 0; policy drop;\n }\n\
+        chain y {\n type filter hook input priority 0; policy drop;\n }\n}\n\
+        table ip off {\n flags dormant;\n chain z {\n type filter hook forward priority 5; policy drop;\n }\n}\n\
+        table arp a {\n chain x {\n type filter hook input priority 0; policy drop;\n }\n}\n";
+    let noted = |chain: &str, families| {
+        let policy = load(text, &Options { chain, families, ..Options::default() }).unwrap();
+        let notes = policy.notes().iter().take_while(|note| note.text.starts_with("not judged: "));
+        notes.map(|note| note.line).collect::<Vec<_>>()
+    };
+    assert_eq!(noted("forward", None), [2, 17, 24, 31, 36]);
+    assert_eq!(noted("input", None), [2, 31, 36]);
+    assert_eq!(noted("output", None), [17, 24, 36]);
+    assert_eq!(noted("prerouting", None), [31, 36]);
+    assert_eq!(noted("forward", Some(Families::V6)), [2, 17, 31, 36]);
+    let policy = load(text, &Options { chain: "forward", ..Options::default() }).unwrap();
+    assert_eq!(
+        policy.notes()[2].text,
+        "not judged: chain 'src' of table ip nat, type nat hook postrouting priority 100"
+    );
+}
+
+#[test]
 fn json_chains_and_rules_are_checked_as_those_of_text() {
     let text = |chain: &str, rule: &str| {
         format!(
