@@ -69,7 +69,7 @@ impl RuleFile {
         self.set().rules().iter().filter(says).count() as u64
     }
 
-    /// Warns of rules that were skipped.
+    /// Warns of rules and chains that were left out.
     pub fn warn_of_notes(&self, common: &Common) {
         /// Maximum number of notes to print.
         const SHOWN: usize = 5;
@@ -95,8 +95,8 @@ impl RuleFile {
             lines.push(format!("\n  and {} more", notes.len() - SHOWN));
         }
         let count = counted(notes.len() as u64, "line");
-        let what = if notes.len() == 1 { "decides nothing and is" } else { "decide nothing and are" };
-        warn(&format!("{count} of the rules {what} skipped{}", lines.concat()), common);
+        let has = if notes.len() == 1 { "has" } else { "have" };
+        warn(&format!("{count} of the rules {has} no effect on the verdicts{}", lines.concat()), common);
     }
 
     /// Returns the information that the rules need besides packets, or an error with the rules that
@@ -111,12 +111,13 @@ impl RuleFile {
         /// Maximum number of rules in an error.
         const LISTED: usize = 10;
         // Some chains see packets before an incoming or after an outgoing interface is known.
-        let none = |chains: [&str; 2]| {
-            let is_one = |chain: &str| chains.iter().any(|name| name.eq_ignore_ascii_case(chain));
-            self.chain.as_deref().is_some_and(is_one).then(String::new)
+        let hook = self.policy.hooks().first().map(|hook| hook.name.as_str());
+        let none = |hooks: [&str; 2]| {
+            let is_one = |hook: &str| self.form.has_chains() && hooks.contains(&hook);
+            hook.is_some_and(is_one).then(String::new)
         };
-        let input = options.input.clone().or_else(|| none(["OUTPUT", "POSTROUTING"]));
-        let output = options.output.clone().or_else(|| none(["INPUT", "PREROUTING"]));
+        let input = options.input.clone().or_else(|| none(["output", "postrouting"]));
+        let output = options.output.clone().or_else(|| none(["input", "prerouting"]));
         let known = Knowledge {
             input: known.input || input.is_some(),
             output: known.output || output.is_some(),
@@ -291,8 +292,9 @@ pub fn read_of(options: &RuleOptions, table_option: &str) -> Result<RuleFile, Fa
     let form = RuleFormat::detect(&plain_name(path), &text);
     let only = if asked.chain.is_none() { only_chain(form, &asked, &text) } else { None };
     let is_only_chain = only.is_some();
-    if is_only_chain {
-        asked.chain = only;
+    if let Some(only) = &only {
+        let is_nft = form == RuleFormat::Nft;
+        asked.chain = Some(if is_nft { String::from("hook forward") } else { only.clone() });
     } else if let (RuleFormat::Iptables, Some(chain)) = (form, &mut asked.chain) {
         // The name of a built-in chain, as nftables writes it.
         let chains = iptables::chains(&text, asked.table.as_deref().unwrap_or("filter"));
@@ -327,7 +329,7 @@ pub fn read_of(options: &RuleOptions, table_option: &str) -> Result<RuleFile, Fa
         Failure::Input(format!("{}{hint}", errors.in_file(&path.display().to_string())))
     })?;
     let chain = form.has_chains().then(|| {
-        asked.chain.clone().unwrap_or_else(|| {
+        only.or_else(|| asked.chain.clone()).unwrap_or_else(|| {
             String::from(match form {
                 RuleFormat::Nft => "input",
                 RuleFormat::Kubernetes => "cluster",
@@ -339,7 +341,9 @@ pub fn read_of(options: &RuleOptions, table_option: &str) -> Result<RuleFile, Fa
         let hint = match (&chain, form) {
             (Some(chain), RuleFormat::Nft) => {
                 let others = nft::chains(&text);
-                format!(" in chain or hook {chain}\n  --chain names another: {}", some_of(&others, ", "))
+                let is_said = chain.starts_with("hook ") || chain.starts_with("chain ");
+                let what = if is_said { "" } else { "chain or hook " };
+                format!(" in {what}{chain}\n  --chain names another: {}", some_of(&others, ", "))
             }
             (Some(_), RuleFormat::Cisco) => {
                 format!(

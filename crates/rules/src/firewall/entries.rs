@@ -67,12 +67,13 @@ pub struct Source {
     pub is_goto: bool,
 }
 
-/// A rule that a loader skipped because it decides nothing.
+/// A part of a text that has no effect on the verdicts: a rule that decides nothing, or a chain that
+/// is not judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// Line, from one.
     pub line: usize,
-    /// The skipped input, with the reasons.
+    /// The part, with the reasons.
     pub text: String,
 }
 
@@ -346,7 +347,7 @@ impl Policy {
         self
     }
 
-    /// Returns notes on skipped rules.
+    /// Returns notes on rules that decide nothing, and on chains that are not judged.
     #[must_use]
     pub fn notes(&self) -> &[Note] {
         &self.notes

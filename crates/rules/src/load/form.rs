@@ -33,9 +33,11 @@ pub enum RuleFormat {
 /// Fields may be added in any version: a literal ends with `..LoadOptions::default()`.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
-    /// The table; `None` means `filter`.
+    /// The table; `None` means `filter` for iptables, and all tables for nftables, where a table may
+    /// be named with its family: `inet filter`.
     pub table: Option<String>,
-    /// The chain that packets enter; `None` means `INPUT`. If the text has no chain of this name,
+    /// The chain that packets enter; `None` means `INPUT`, and the hook `input` of nftables. There,
+    /// a name [means the hook or a chain](nft::Options::chain). If the text has no chain of this name,
     /// the policy [is empty](Policy::is_empty); [`iptables::chains`] and [`nft::chains`] return
     /// the names.
     pub chain: Option<String>,
@@ -161,7 +163,7 @@ pub fn load(text: &str, form: RuleFormat, options: &LoadOptions) -> Result<Polic
         RuleFormat::Nft => {
             let options = nft::Options {
                 table: options.table.as_deref(),
-                chain: options.chain.as_deref().unwrap_or("input"),
+                chain: options.chain.as_deref().unwrap_or("hook input"),
                 families: options.families,
                 limits: options.limits,
             };

@@ -96,7 +96,7 @@ fn catch_all_of_a_map_applies_to_values_without_an_element() {
 }
 
 #[test]
-fn base_chains_run_by_priority_and_equal_priorities_are_undecided() {
+fn comparisons_by_order_are_those_of_numbers_and_others_are_undecided() {
     let mut low = packet("10.1.0.4:9", "192.0.2.1:22", TCP);
     (low.ttl, low.dscp, low.ecn, low.length) = (Some(10), Some(10), Some(1), Some(60));
     let mut echo = to_port(0, 1);

@@ -550,7 +550,7 @@ impl Table<'_> {
         let read = words::words(number, line, cursor.at()).and_then(|words| {
             Reader::new(number, line, &words, is_v6.unwrap_or(false), options.sets).rule()
         });
-        let mut entries = match read {
+        let mut entries = match read.and_then(|rule| self.check_table(rule, number, line)) {
             Ok(rule) => self.entries(chain, rule, number, is_v6 == Some(true)),
             Err(error) => {
                 self.errors.entry(chain).or_default().push(error);
@@ -568,6 +568,18 @@ impl Table<'_> {
             rules.append(&mut entries);
         }
         Ok(())
+    }
+
+    /// Refuses a target that the kernel allows in another table only.
+    fn check_table(&self, rule: rule::Rule, number: usize, line: &str) -> Result<rule::Rule, LoadError> {
+        let name = rule.target.as_deref().filter(|name| !self.is_declared(name)).unwrap_or_default();
+        match targets::table_of(name).filter(|table| *table != self.name) {
+            Some(table) => {
+                let message = format!("the target '{name}' is possible only in the table {table}");
+                Err(LoadError::new(number, line, rule.target_at, LoadErrorKind::Refused(message)))
+            }
+            None => Ok(rule),
+        }
     }
 
     /// Returns the entries of a rule.

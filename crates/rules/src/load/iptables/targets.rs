@@ -67,3 +67,12 @@ pub(super) fn effect(name: &str) -> Does {
         },
     }
 }
+
+/// Returns the only table in whose chains the kernel allows a target.
+pub(super) fn table_of(name: &str) -> Option<&'static str> {
+    match name {
+        "DNAT" | "SNAT" | "MASQUERADE" | "REDIRECT" | "NETMAP" => Some("nat"),
+        "TPROXY" => Some("mangle"),
+        _ => None,
+    }
+}

@@ -454,3 +454,29 @@ proptest::proptest! {
         proptest::prop_assert_eq!(found, expected);
     }
 }
+
+#[test]
+fn targets_of_another_table_are_refused() {
+    let read = |table: &str, head: &str, target: &str| {
+        let text =
+            format!("*{table}\n:PREROUTING DROP [0:0]\n{head}-A PREROUTING -p tcp -j {target}\nCOMMIT\n");
+        load(&text, &Options { table, chain: "PREROUTING", ..Options::default() })
+    };
+    for (target, table) in [
+        ("MASQUERADE", "nat"),
+        ("SNAT --to-source 192.0.2.1", "nat"),
+        ("DNAT --to-destination 192.0.2.1", "nat"),
+        ("REDIRECT --to-ports 80", "nat"),
+        ("NETMAP --to 192.0.2.0/24", "nat"),
+        ("TPROXY --on-port 80", "mangle"),
+    ] {
+        for other in ["filter", "mangle", "raw", "security", "nat"] {
+            let found = read(other, "", target);
+            assert_eq!(found.is_ok(), other == table, "{target} in {other}");
+            let errors = found.err().map_or(String::new(), |errors| errors.to_string());
+            assert!(other == table || errors.contains("only in the table"), "{errors}");
+        }
+    }
+    // A chain of this name is no target.
+    assert!(read("filter", ":DNAT - [0:0]\n", "DNAT").is_ok());
+}

@@ -4,10 +4,14 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::super::has_word;
 use super::super::iptables::dscp_class;
 use super::ast::Expr;
 use super::lower::{describe, ecn, number};
 use crate::firewall::{HeaderField, Write, WrittenField, WrittenValue};
+
+/// Keys of `ct` that can be written and are not compared.
+const CONNECTION: &str = "event helper label timeout expectation zone secmark";
 
 /// Returns what a statement writes; nothing if no supported comparison asks for the field. A field
 /// that is not listed can be matched.
@@ -31,8 +35,11 @@ pub(super) fn write(expr: &Expr, words: &str) -> Result<Option<Write>, String> {
             | ("ether", "daddr") => return Ok(None),
             _ => return Err(unknown(expr)),
         },
-        Expr::Raw(..) => return Err(unknown(expr)),
-        _ => return Ok(None),
+        // No comparison of these is read.
+        Expr::Meta(key) if has_word("priority pkttype nftrace secmark broute", key) => return Ok(None),
+        Expr::Ct(key) if has_word(CONNECTION, key.rsplit(' ').next().unwrap_or(key)) => return Ok(None),
+        Expr::Other(_) => return Ok(None),
+        _ => return Err(unknown(expr)),
     };
     let value = match field {
         WrittenField::Number(HeaderField::Dscp) => {

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use super::super::LoadError;
 use super::super::iptables::is_passing;
 use super::super::reject;
+use super::hook::Hook;
 use crate::firewall::Families;
 use crate::rule::Action;
 
@@ -90,8 +91,8 @@ pub(super) enum Verdict {
     Drop,
     /// With this answer, by its number.
     Reject(u32),
-    /// Address translation: the packet continues in another form.
-    Translate,
+    /// Address translation by the statement of this name: the packet continues in another form.
+    Translate(String),
     Continue,
     Return,
     Jump(String),
@@ -133,6 +134,51 @@ pub(super) enum Statement {
     Wrong(LoadError),
 }
 
+impl Statement {
+    /// Returns whether no statement can follow in its rule, except a comment.
+    pub(super) const fn is_last(&self) -> bool {
+        match self {
+            Self::Verdict(verdict) => !matches!(verdict, Verdict::Continue),
+            Self::Queue => true,
+            _ => false,
+        }
+    }
+
+    /// Returns whether it is a comment.
+    pub(super) fn is_comment(&self) -> bool {
+        matches!(self, Self::Passes(text) if text == "comment")
+    }
+
+    /// Returns the name of a statement that the kernel may allow in some chains only.
+    pub(super) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Verdict(Verdict::Translate(name)) => Some(name),
+            Self::Verdict(Verdict::Reject(_)) => Some("reject"),
+            Self::Unknowable(text) | Self::MayTake(text) => text.split(' ').next(),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the statement itself, or a chain to which it leads, may drop packets or send
+    /// them elsewhere.
+    pub(super) fn may_divert(&self) -> bool {
+        match self {
+            Self::Match(..) | Self::Set(..) | Self::Untrack(_) => false,
+            Self::Verdict(verdict) => {
+                !matches!(verdict, Verdict::Accept | Verdict::Continue | Verdict::Return)
+            }
+            Self::Passes(text) | Self::Unknowable(text) => {
+                matches!(text.split(' ').next(), Some("fwd" | "tproxy"))
+            }
+            Self::Vmap(..) | Self::Queue | Self::MayTake(_) | Self::Wrong(_) => true,
+        }
+    }
+}
+
+/// What is said of a statement that cannot be reached.
+pub(super) const AFTER_LAST: &str =
+    "the end of the rule, or a comment: no statement after the verdict has an effect";
+
 /// A rule.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
@@ -165,12 +211,26 @@ pub(super) struct Chain {
     pub(super) line: usize,
 }
 
-/// The hook through which packets enter a chain.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Hook {
-    pub(super) kind: String,
-    pub(super) name: String,
-    pub(super) priority: i64,
+impl Chain {
+    /// Makes it a base chain.
+    ///
+    /// # Errors
+    ///
+    /// A description of another hook that it has.
+    pub(super) fn set_hook(&mut self, hook: Hook) -> Result<(), String> {
+        match &self.hook {
+            Some(other) if *other != hook => Err(alloc::format!(
+                "the chain '{}' has another hook already, {} with priority {}; a chain keeps its hook",
+                self.name,
+                other.name,
+                other.priority
+            )),
+            _ => {
+                self.hook = Some(hook);
+                Ok(())
+            }
+        }
+    }
 }
 
 /// A named set or map.
@@ -180,6 +240,9 @@ pub(super) struct Set {
     /// Elements are added and removed while packets flow.
     pub(super) is_dynamic: bool,
 }
+
+/// The flags of a table.
+pub(super) const TABLE_FLAGS: &str = "dormant owner persist";
 
 /// A table.
 #[derive(Clone, Debug)]
@@ -254,7 +317,7 @@ pub(super) fn from_iptables(name: &str) -> Result<Statement, String> {
         "DROP" => Statement::Verdict(Verdict::Drop),
         "REJECT" => Statement::Verdict(Verdict::Reject(reject::DEFAULT)),
         "MASQUERADE" | "SNAT" | "DNAT" | "REDIRECT" | "NETMAP" | "TPROXY" => {
-            Statement::Verdict(Verdict::Translate)
+            Statement::Verdict(Verdict::Translate(name.into()))
         }
         "NFQUEUE" => Statement::Queue,
         "NOTRACK" => Statement::Untrack(None),
@@ -267,18 +330,5 @@ pub(super) fn from_iptables(name: &str) -> Result<Statement, String> {
         name => {
             return Err(alloc::format!("unsupported target 'xt {name}' from iptables; use iptables-save"));
         }
-    })
-}
-
-/// Returns the number of a named priority.
-pub(super) fn priority(name: &str) -> Option<i64> {
-    Some(match name {
-        "raw" => -300,
-        "mangle" => -150,
-        "dstnat" => -100,
-        "filter" => 0,
-        "security" => 50,
-        "srcnat" => 100,
-        _ => return name.parse().ok(),
     })
 }

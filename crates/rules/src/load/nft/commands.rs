@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::String;
 
 use super::super::{LoadError, LoadErrorKind};
-use super::ast::{Rule, Statement, Value};
+use super::ast::{Rule, Statement, TABLE_FLAGS, Value};
 use super::text::Parser;
 use super::tokens::Kind;
 
@@ -244,7 +244,10 @@ impl Parser<'_> {
             let word = self.word("chain, set, map or the end of the table")?;
             match word.as_str() {
                 "define" | "redefine" | "undefine" | "include" => self.directive(at, &word)?,
-                "flags" => self.tables[table].is_dormant |= self.flag_words().contains(&"dormant"),
+                "flags" => {
+                    let flags = self.flag_words(TABLE_FLAGS)?;
+                    self.tables[table].is_dormant |= flags.contains(&"dormant");
+                }
                 "comment" => self.skip_line(),
                 kind if self.object(table, kind)? => {}
                 other => {

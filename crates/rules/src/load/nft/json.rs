@@ -7,11 +7,12 @@ use alloc::vec::Vec;
 
 use serde_json::Value as Json;
 
-use super::super::{LoadError, LoadErrorKind, LoadLimits, reject};
+use super::super::{LoadError, LoadErrorKind, LoadLimits, has_word, reject};
 use super::ast::{
-    Chain, Expr, Hook, Op, Parsed, Rule, Statement, Table, Value, Verdict, families_of, from_iptables,
-    priority,
+    AFTER_LAST, Chain, Expr, Op, Parsed, Rule, Statement, TABLE_FLAGS, Table, Value, Verdict, families_of,
+    from_iptables,
 };
+use super::hook::Hook;
 use crate::rule::Action;
 
 /// Reads all tables of a text.
@@ -115,10 +116,12 @@ impl Reader<'_> {
             });
         let table = &mut tables[index];
         match kind {
-            "chain" => read_chain(table.chain(text_of("name")), body, self.line).map_err(refused)?,
+            "chain" => {
+                read_chain(family, table.chain(text_of("name")), body, self.line).map_err(refused)?;
+            }
             "set" | "map" => {
-                let flags = body.get("flags").map(ToString::to_string).unwrap_or_default();
-                let is_dynamic = flags.contains("dynamic") || flags.contains("timeout");
+                let flags = flags(body, "constant interval dynamic timeout").map_err(refused)?;
+                let is_dynamic = flags.contains(&"dynamic") || flags.contains(&"timeout");
                 let elements = body.get("elem").map_or_else(|| Ok(Vec::new()), elements);
                 let elements = elements.map_err(refused)?;
                 let set = table.sets.entry(text_of("name").into()).or_default();
@@ -145,6 +148,14 @@ impl Reader<'_> {
                 }
                 let list = body.get("expr").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
                 let statements: Result<Vec<Statement>, String> = list.iter().map(statement).collect();
+                let is_over = |statements: &[Statement]| {
+                    let mut after = statements.iter().skip_while(|statement| !statement.is_last()).skip(1);
+                    after.any(|statement| !statement.is_comment())
+                };
+                let statements = match statements {
+                    Ok(statements) if is_over(&statements) => Err(format!("expected {AFTER_LAST}")),
+                    statements => statements,
+                };
                 let statements = statements.unwrap_or_else(|message| {
                     Vec::from([Statement::Wrong(super::error(self.text, at, refused(message)))])
                 });
@@ -152,7 +163,10 @@ impl Reader<'_> {
                 let rule = Rule { statements, line: self.line, number: self.number, at, handle: None };
                 rules.insert(if is_insert { 0 } else { rules.len() }, rule);
             }
-            "table" => {}
+            "table" => {
+                let flags = flags(body, TABLE_FLAGS).map_err(refused)?;
+                table.is_dormant |= flags.contains(&"dormant");
+            }
             _ => {
                 return Err(refused(format!(
                     "unsupported command or object '{kind}'; load the script, and use nft -j list ruleset"
@@ -163,26 +177,43 @@ impl Reader<'_> {
     }
 }
 
-fn read_chain(chain: &mut Chain, body: &Json, line: usize) -> Result<(), String> {
-    let text_of = |key: &str| body.get(key).and_then(Json::as_str).map(String::from);
-    if let (Some(kind), Some(name)) = (text_of("type"), text_of("hook")) {
-        let number = match body.get("prio") {
-            Some(Json::String(name)) => priority(name),
-            Some(number) => number.as_i64(),
-            None => Some(0),
-        };
-        let priority = number.ok_or("expected a priority: a number, or a name such as filter")?;
-        chain.hook = Some(Hook { kind, name, priority });
+/// Returns the flags of an object, each of which is one of the words of a list.
+fn flags<'a>(body: &'a Json, known: &str) -> Result<Vec<&'a str>, String> {
+    let all = match body.get("flags") {
+        None => &[][..],
+        Some(Json::Array(all)) => all.as_slice(),
+        Some(one) => core::slice::from_ref(one),
+    };
+    let one = |flag: &'a Json| {
+        let word = flag.as_str().filter(|word| has_word(known, word));
+        word.ok_or_else(|| format!("{flag} is not a flag here; write {}", known.replace(' ', ", ")))
+    };
+    all.iter().map(one).collect()
+}
+
+fn read_chain(family: &str, chain: &mut Chain, body: &Json, line: usize) -> Result<(), String> {
+    let text_of = |key: &str| body.get(key).and_then(word);
+    match (text_of("type"), text_of("hook"), text_of("prio")) {
+        (None, None, None) => {}
+        (Some(kind), Some(name), Some(priority)) => {
+            Hook::check_kind(family, &kind)?;
+            Hook::check_name(family, &kind, &name)?;
+            let priority = Hook::priority_of(family, &name, &priority, "")?;
+            chain.set_hook(Hook { kind, name, priority })?;
+        }
+        _ => return Err("expected type, hook and prio of a base chain, or none of them".into()),
     }
     chain.line = line;
-    chain.policy = match body.get("policy") {
-        None => None,
-        Some(policy) => Some(match policy.as_str() {
+    if let Some(policy) = body.get("policy") {
+        chain.policy = Some(match policy.as_str() {
+            _ if chain.hook.is_none() => {
+                return Err("only a chain with type, hook and prio has a policy".into());
+            }
             Some("accept") => Action::Accept,
             Some("drop") => Action::Deny,
             _ => return Err("expected a policy: accept or drop".into()),
-        }),
-    };
+        });
+    }
     Ok(())
 }
 
@@ -215,7 +246,7 @@ fn verdict(kind: &str, body: &Json) -> Option<Verdict> {
         }
         "jump" => Verdict::Jump(target()?),
         "goto" => Verdict::Goto(target()?),
-        "snat" | "dnat" | "masquerade" | "redirect" => Verdict::Translate,
+        "snat" | "dnat" | "masquerade" | "redirect" => Verdict::Translate(kind.into()),
         kind => return Verdict::from_word(kind),
     })
 }

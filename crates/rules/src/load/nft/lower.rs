@@ -268,9 +268,22 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
             }
             "mark" => conditions.ask(mark_test(false, u32::MAX, numbers(u128::from(u32::MAX), &number)?)),
             "iif" | "iifname" | "oif" | "oifname" => {
+                let is_index = matches!(key.as_str(), "iif" | "oif");
                 let mut names = Vec::new();
                 for one in values(table, value)? {
                     match one {
+                        // The number of an interface differs from host to host.
+                        Value::Word(word) if is_index && word.starts_with(|c: char| c.is_ascii_digit()) => {
+                            let text = format!("{what} {word}, an interface by its number");
+                            conditions.ask(Test::new(TestKind::Unknowable(text), not));
+                            return Ok(conditions);
+                        }
+                        Value::Range(..) if is_index => return unknowable(conditions),
+                        Value::Word(word) if is_index && word.ends_with('*') => {
+                            return Err(format!(
+                                "{what} compares one interface, not '{word}'; write {key}name"
+                            ));
+                        }
                         Value::Word(word) => names.push(InterfacePattern::new(word, '*')),
                         Value::Any => names.push(InterfacePattern::new("*", '*')),
                         _ => return Err(format!("{what}: expected the name of an interface")),

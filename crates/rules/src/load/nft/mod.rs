@@ -11,6 +11,8 @@ mod assign;
 mod ast;
 mod commands;
 mod elements;
+mod entered;
+mod hook;
 mod icmp;
 mod json;
 mod lower;
@@ -30,15 +32,18 @@ use crate::firewall::{
 use crate::rule::Action;
 
 use ast::{Expr, Parsed, Statement, Table, Verdict};
+use entered::Place;
 
 /// The parts of a ruleset to read.
 ///
 /// Fields may be added in any version: a literal ends with `..Options::default()`.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// The table; `None` means all tables.
+    /// The table, such as `filter` or, with its family, `inet filter`; `None` means all tables.
     pub table: Option<&'a str>,
-    /// A chain, or a hook, whose base chains packets enter one after another.
+    /// A hook such as `forward`, whose base chains packets enter one after another, or a chain. The
+    /// hook comes first, but if only chains that do not belong to it have its name, the text is
+    /// refused. `hook forward` means the hook alone, and `chain forward` the chain alone.
     pub chain: &'a str,
     /// Families of packets; `None` means those of the tables.
     pub families: Option<Families>,
@@ -49,7 +54,7 @@ pub struct Options<'a> {
 impl Default for Options<'_> {
     /// Returns the options for the hook `input` of all tables.
     fn default() -> Self {
-        Self { table: None, chain: "input", families: None, limits: LoadLimits::default() }
+        Self { table: None, chain: "hook input", families: None, limits: LoadLimits::default() }
     }
 }
 
@@ -83,16 +88,16 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
     for table in &mut tables {
         table.is_tracked = is_tracked;
     }
-    let mut entered = entered(&tables, options);
-    entered.sort_by_key(|&(_, _, priority)| priority);
-    let unread: Vec<Note> = unread.into_iter().map(|(line, text)| Note { line, text }).collect();
-    let hook_of = |&(table, chain, _): &(usize, usize, i64)| tables[table].chains[chain].hook.as_ref();
+    let entered = entered::entered(text, &tables, options)?;
+    let mut notes: Vec<Note> = unread.into_iter().map(|(line, text)| Note { line, text }).collect();
+    notes.extend(entered::not_judged(&tables, &entered, options));
+    let hook_of = |&(table, chain): &Place| tables[table].chains[chain].hook.as_ref();
     let ways: &[&str] = match entered.first().and_then(hook_of).map(|hook| hook.name.as_str()) {
         Some("input" | "forward" | "prerouting") => &["prerouting"],
         Some("output") => &["output"],
         _ => &["prerouting", "output"],
     };
-    let policy = policy_of(text, &tables, entered, options, unread, false)?;
+    let policy = policy_of(text, &tables, &entered, options, notes, false)?;
     let untracks = |statement: &Statement| matches!(statement, Statement::Untrack(_));
     let mut rules = tables.iter().flat_map(|table| &table.chains).flat_map(|chain| &chain.rules);
     if !policy.asks_state() || !rules.any(|rule| rule.statements.iter().any(untracks)) {
@@ -103,18 +108,18 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
         for (t, table) in tables.iter().enumerate().filter(|(_, table)| !table.is_dormant) {
             let hooks = table.chains.iter().map(|chain| chain.hook.as_ref()).enumerate();
             let first = hooks.filter_map(|(c, hook)| {
-                Some((c, hook.filter(|hook| hook.name == *name && is_before_tracking(hook))?))
+                hook.filter(|hook| hook.name == *name && is_before_tracking(hook)).map(|_| (t, c))
             });
-            before.extend(first.map(|(c, hook)| (t, c, hook.priority)));
+            before.extend(first);
         }
-        before.sort_by_key(|&(_, _, priority)| priority);
-        policy_of(text, &tables, before, options, Vec::new(), true)
+        entered::sort(&tables, &mut before);
+        policy_of(text, &tables, &before, options, Vec::new(), true)
     });
     Ok(policy.with_untracked(ways.collect::<Result<_, _>>()?))
 }
 
 /// Returns whether packets enter the chains of a hook before connection tracking.
-fn is_before_tracking(hook: &ast::Hook) -> bool {
+fn is_before_tracking(hook: &hook::Hook) -> bool {
     /// The priority of connection tracking.
     const TRACKING: i64 = -200;
     matches!(hook.name.as_str(), "prerouting" | "output") && hook.priority < TRACKING
@@ -124,27 +129,27 @@ fn is_before_tracking(hook: &ast::Hook) -> bool {
 fn policy_of(
     text: &str,
     tables: &[Table],
-    entered: Vec<(usize, usize, i64)>,
+    entered: &[Place],
     options: &Options<'_>,
     mut notes: Vec<Note>,
     is_untracking: bool,
 ) -> Result<Policy, LoadErrors> {
     let (mut entries, mut sources) = (Vec::new(), Vec::new());
     let (mut ends, mut hooks) = (Vec::new(), Vec::new());
-    let mut writes = Writes::default();
-    write_before(tables, &entered, &mut writes);
+    let (mut writes, mut skipped) = (Writes::default(), Vec::new());
+    write_before(tables, entered, &mut writes);
     let count = entered.len();
-    for (table, chain, priority) in entered {
+    for &(table, chain) in entered {
         let table = &tables[table];
         let Some(families) = table.families() else { continue };
         let (name, hook) = (&table.chains[chain].name, table.chains[chain].hook.as_ref());
         hooks.push(Hook {
             name: hook.map_or("", |hook| &hook.name).into(),
             kind: hook.map_or("filter", |hook| &hook.kind).into(),
-            priority,
+            priority: hook.map_or(0, |hook| hook.priority),
             chain: name.clone(),
         });
-        let (mut chains, mut errors, mut passed) = lowered(text, table);
+        let (mut chains, mut errors, mut passed) = lowered(text, table, hook);
         // Errors in chains that packets do not reach do not matter.
         let reached = chains.reached(chain);
         errors.retain(|(chain, _)| reached.contains(chain));
@@ -152,7 +157,7 @@ fn policy_of(
             return Err(errors);
         }
         passed.retain(|(chain, _)| reached.contains(chain));
-        notes.extend(passed.into_iter().map(|(_, note)| note));
+        skipped.extend(passed.into_iter().map(|(_, note)| note));
         let families = options.families.map_or(families, |asked| asked.and(families));
         chains.families = Some(families);
         if is_untracking {
@@ -177,7 +182,10 @@ fn policy_of(
         }
         from = end;
     }
+    // What is missing comes first.
     notes.sort_by_key(|note| note.line);
+    skipped.sort_by_key(|note: &Note| note.line);
+    notes.append(&mut skipped);
     let policy =
         Policy::new(entries, sources, notes).map_err(|error| at_line(text, 1, error.to_string()))?;
     Ok(policy.with_hooks(hooks).stopping_at_authentication())
@@ -236,52 +244,17 @@ fn error(text: &str, at: usize, kind: LoadErrorKind) -> LoadError {
     LoadError::new(line, content, at - start.min(at), kind)
 }
 
-/// Returns the chains that packets enter: table, chain, priority.
-fn entered(tables: &[Table], options: &Options<'_>) -> Vec<(usize, usize, i64)> {
-    let mut by_name = Vec::new();
-    let mut by_hook = Vec::new();
-    for (t, table) in tables.iter().enumerate() {
-        let is_asked = options.table.is_none_or(|name| name == table.name)
-            && !table.is_dormant
-            && table
-                .families()
-                .is_some_and(|families| options.families.is_none_or(|f| !f.and(families).is_none()));
-        if !is_asked {
-            continue;
-        }
-        for (c, chain) in table.chains.iter().enumerate() {
-            let priority = chain.hook.as_ref().map_or(0, |hook| hook.priority);
-            if chain.name == options.chain {
-                by_name.push((t, c, priority));
-            }
-            let is_hooked = chain
-                .hook
-                .as_ref()
-                .is_some_and(|hook| hook.kind != "nat" && hook.name.eq_ignore_ascii_case(options.chain));
-            if is_hooked {
-                by_hook.push((t, c, priority));
-            }
-        }
-    }
-    // A name shared by several chains of a hook means the hook.
-    if by_hook.is_empty() || by_name.iter().any(|found| !by_hook.contains(found)) && by_name.len() == 1 {
-        by_name
-    } else {
-        by_hook
-    }
-}
-
 /// Adds what chains of earlier hooks may have written: fields of headers, and that packets without
 /// a connection are untracked.
-fn write_before(tables: &[Table], entered: &[(usize, usize, i64)], writes: &mut Writes) {
-    let hook_of = |&(table, chain, _): &(usize, usize, i64)| tables[table].chains[chain].hook.as_ref();
+fn write_before(tables: &[Table], entered: &[Place], writes: &mut Writes) {
+    let hook_of = |&(table, chain): &Place| tables[table].chains[chain].hook.as_ref();
     let earlier: &[&str] = match entered.first().and_then(hook_of).map(|hook| hook.name.as_str()) {
         Some("input" | "forward") => &["prerouting", "ingress"],
         Some("postrouting") => &["prerouting", "ingress", "forward", "output"],
         _ => return,
     };
     let chains = || tables.iter().flat_map(|table| &table.chains);
-    let is_earlier = |hook: &&ast::Hook| earlier.contains(&hook.name.to_ascii_lowercase().as_str());
+    let is_earlier = |hook: &&hook::Hook| earlier.contains(&hook.name.to_ascii_lowercase().as_str());
     let hooks = || chains().filter_map(|chain| chain.hook.as_ref()).filter(is_earlier);
     if hooks().next().is_none() {
         return;
@@ -331,7 +304,7 @@ fn tracks(table: &Table) -> bool {
                 Statement::Unknowable(text) | Statement::Passes(text) => {
                     ["ct ", "xt conn", "xt state"].iter().any(|begin| text.starts_with(begin))
                 }
-                Statement::Verdict(Verdict::Translate) => true,
+                Statement::Verdict(Verdict::Translate(_)) => true,
                 _ => false,
             })
     })
@@ -340,8 +313,12 @@ fn tracks(table: &Table) -> bool {
 type AtChain<T> = Vec<(usize, T)>;
 
 /// Returns the chains of a table as rules with conditions, the errors in them, and notes on skipped
-/// rules.
-fn lowered(text: &str, table: &Table) -> (Chains, AtChain<LoadError>, AtChain<Note>) {
+/// rules. Packets come from a hook, if it is known.
+fn lowered(
+    text: &str,
+    table: &Table,
+    hook: Option<&hook::Hook>,
+) -> (Chains, AtChain<LoadError>, AtChain<Note>) {
     let (mut errors, mut notes) = (Vec::new(), Vec::new());
     let mut chains = Vec::with_capacity(table.chains.len());
     for (index, chain) in table.chains.iter().enumerate() {
@@ -351,7 +328,10 @@ fn lowered(text: &str, table: &Table) -> (Chains, AtChain<LoadError>, AtChain<No
                 errors.push((index, error.clone()));
                 continue;
             }
-            match lowered_rule(table, rule) {
+            let mut names = rule.statements.iter().filter_map(Statement::name);
+            let is_placed =
+                hook.map_or(Ok(()), |hook| names.try_for_each(|name| hook.check_statement(name)));
+            match is_placed.and_then(|()| lowered_rule(table, rule)) {
                 Ok((found, note)) => {
                     rules.extend(found);
                     notes.extend(note.map(|text| (index, Note { line: rule.line, text })));
@@ -380,7 +360,7 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
             Verdict::Accept => Target::Decide { action: Action::Accept, value: 1 },
             Verdict::Drop => Target::Decide { action: Action::Deny, value: 0 },
             Verdict::Reject(value) => Target::Decide { action: Action::Deny, value: *value },
-            Verdict::Translate => Target::Decide { action: Action::Accept, value: 3 },
+            Verdict::Translate(_) => Target::Decide { action: Action::Accept, value: 3 },
             Verdict::Return => Target::Return,
             Verdict::Jump(name) => Target::Jump(name.clone()),
             Verdict::Goto(name) => Target::Goto(name.clone()),
@@ -428,6 +408,11 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
                 }
                 push(conditions, &Verdict::Continue, Vec::from([Write::untrack()]));
             }
+            Statement::Unknowable(text)
+                if text.starts_with("tproxy ") && conditions.protocols.is_none() =>
+            {
+                return Err("'tproxy' needs a protocol in its rule, such as meta l4proto tcp".into());
+            }
             Statement::Unknowable(text) => conditions.ask(TestKind::Unknowable(text.clone())),
             // Every rule may count, and have a comment.
             Statement::Passes(text) if matches!(text.as_str(), "counter" | "comment") => {}
@@ -436,7 +421,7 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
                 decides = true;
                 let mut accepted = conditions.clone();
                 accepted.ask(TestKind::Unknowable(String::from("queue accepts")));
-                push(accepted, &Verdict::Translate, Vec::new());
+                push(accepted, &Verdict::Translate(String::from("queue")), Vec::new());
                 push(conditions.clone(), &Verdict::Drop, Vec::new());
             }
             Statement::MayTake(text) => {
@@ -453,17 +438,7 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
             }
             Statement::Verdict(verdict) => {
                 decides = true;
-                // An answer of one protocol asks for it.
-                match verdict {
-                    Verdict::Reject(4) => conditions.ask_protocol(&Ranges::exact(6)),
-                    Verdict::Reject(0x100..0x200) => {
-                        conditions.families = conditions.families.and(Families::V4);
-                    }
-                    Verdict::Reject(0x200..0x300) => {
-                        conditions.families = conditions.families.and(Families::V6);
-                    }
-                    _ => {}
-                }
+                ask_of_answer(verdict, &mut conditions);
                 push(conditions.clone(), verdict, Vec::new());
             }
             Statement::Wrong(error) => return Err(error.to_string()),
@@ -474,6 +449,16 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
         None => String::from("has no verdict, so it only counts"),
     });
     Ok((all, note))
+}
+
+/// Adds the conditions of a verdict itself: an answer of one protocol asks for it.
+fn ask_of_answer(verdict: &Verdict, conditions: &mut Conditions) {
+    match verdict {
+        Verdict::Reject(4) => conditions.ask_protocol(&Ranges::exact(6)),
+        Verdict::Reject(0x100..0x200) => conditions.families = conditions.families.and(Families::V4),
+        Verdict::Reject(0x200..0x300) => conditions.families = conditions.families.and(Families::V6),
+        _ => {}
+    }
 }
 
 #[cfg(test)]

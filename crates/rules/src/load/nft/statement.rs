@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::super::{LoadError, LoadErrorKind, has_word, reject};
-use super::ast::{Expr, Op, Rule, Statement, Value, Verdict, from_iptables};
+use super::ast::{AFTER_LAST, Expr, Op, Rule, Statement, Value, Verdict, from_iptables};
 use super::text::Parser;
 use super::tokens::Kind;
 use crate::rule::decimal;
@@ -28,6 +28,11 @@ const STARTS: &str = "\
     vmap accept drop reject return continue jump goto queue counter log comment limit quota \
     masquerade snat dnat redirect notrack meta ct";
 
+/// Words that begin a statement and are no values: a value is missing before them.
+const NO_VALUES: &str = "\
+    vmap accept drop reject return continue jump goto queue counter log comment limit quota \
+    masquerade notrack meta ct set add update delete map dup fwd flow tproxy synproxy xt";
+
 /// Maximum nesting of braces and parentheses.
 pub(super) const DEPTH_MAX: usize = 16;
 
@@ -41,16 +46,27 @@ impl Parser<'_> {
             let kind = LoadErrorKind::TooMuch { what: "rules", limit: self.limits.rules_max };
             return Err(super::error(self.text, at, kind));
         }
-        let number = self.rules;
+        let (number, first) = (self.rules, self.next);
         let mut statements = Vec::new();
         loop {
             match self.peek() {
                 None | Some(Kind::Newline | Kind::Sign(";" | "}")) => break,
                 _ => {}
             }
-            match self.statement() {
+            let is_over = statements.iter().any(Statement::is_last);
+            let start = self.next;
+            let read = self.statement().and_then(|statement| {
+                if !is_over || statement.is_comment() {
+                    return Ok(statement);
+                }
+                self.next = start;
+                Err(self.expected(AFTER_LAST))
+            });
+            match read {
                 Ok(statement) => statements.push(statement),
                 Err(error) => {
+                    // Braces that open before the error close after it.
+                    self.next = first;
                     self.skip_line();
                     statements = Vec::from([Statement::Wrong(error)]);
                     break;
@@ -70,7 +86,6 @@ impl Parser<'_> {
             return Err(self.expected("a statement such as tcp dport 22, or a verdict"));
         };
         let word = word.as_str();
-        let following = self.tokens.get(self.next + 1).map(|token| &token.kind);
         if has_word(META, word) || has_word(HEADERS, word) || matches!(word, "meta" | "ct") {
             return self.comparison();
         }
@@ -94,23 +109,23 @@ impl Parser<'_> {
             "reject" => {
                 let mut number = reject::DEFAULT;
                 if self.take_word("with") {
-                    let words = self.unknown();
+                    let words = self.unknown()?;
                     number = reject::of_nft(&words)
                         .ok_or_else(|| self.refuse(at, format!("unsupported answer '{words}'")))?;
                 }
                 Statement::Verdict(Verdict::Reject(number))
             }
-            // The last statement of its rule, with an address, a map or both.
+            // With an address, a map or both.
             "masquerade" | "snat" | "dnat" | "redirect" => {
-                self.skip_line();
-                Statement::Verdict(Verdict::Translate)
+                self.unknown()?;
+                Statement::Verdict(Verdict::Translate(word.into()))
             }
             "queue" => {
-                self.unknown();
+                self.unknown()?;
                 Statement::Queue
             }
             "synproxy" => {
-                self.unknown();
+                self.unknown()?;
                 Statement::MayTake("synproxy takes the packet".into())
             }
             "xt" => {
@@ -122,14 +137,14 @@ impl Parser<'_> {
             }
             "last" => {
                 if self.take_word("used") {
-                    self.word("a time, or never")?;
+                    self.name("a time, or never")?;
                 }
                 Statement::Passes("last".into())
             }
-            "reset" | "secmark" => Statement::Passes(format!("{word} {}", self.unknown())),
+            "reset" | "secmark" => Statement::Passes(format!("{word} {}", self.unknown()?)),
             "counter" => {
                 while self.take_word("packets") || self.take_word("bytes") || self.take_word("name") {
-                    self.word("a number")?;
+                    self.name("a number")?;
                 }
                 if matches!(self.peek(), Some(Kind::Text(_))) {
                     self.next += 1;
@@ -141,7 +156,7 @@ impl Parser<'_> {
                     .iter()
                     .any(|w| self.take_word(w))
                 {
-                    self.word("an option of log")?;
+                    self.name("an option of log")?;
                     while self.take_sign(",")
                         || matches!(self.peek(), Some(Kind::Word(w)) if w == "options" || w == "sequence")
                     {
@@ -151,15 +166,21 @@ impl Parser<'_> {
                 Statement::Passes("log".into())
             }
             "comment" => {
-                self.word("a comment")?;
+                self.name("a comment")?;
                 Statement::Passes("comment".into())
             }
             "notrack" => Statement::Untrack(None),
-            "limit" | "quota" => Statement::Unknowable(format!("{word} {}", self.unknown())),
-            "add" | "update" | "delete" | "set"
-                if matches!(following, Some(Kind::Sign("@") | Kind::Word(_))) =>
-            {
-                let text = self.unknown();
+            "limit" | "quota" => Statement::Unknowable(format!("{word} {}", self.unknown()?)),
+            "add" | "update" | "delete" | "set" => {
+                if word != "set" && !self.is_sign("@") {
+                    return Err(self.expected("@ and the name of a set"));
+                }
+                let text = self.unknown()?;
+                if !text.contains('@') {
+                    return Err(
+                        self.refuse(at, format!("'{word}' needs a set, such as @seen {{ ip saddr }}"))
+                    );
+                }
                 // An element with a limit matches while the limit holds.
                 if ["limit", "quota", "over", "count"]
                     .iter()
@@ -171,7 +192,7 @@ impl Parser<'_> {
                 }
             }
             "flow" | "dup" | "fwd" | "tcp-option" => {
-                Statement::Passes(format!("{word} {}", self.unknown()))
+                Statement::Passes(format!("{word} {}", self.unknown()?))
             }
             other => {
                 return Err(self.refuse(
@@ -182,10 +203,18 @@ impl Parser<'_> {
         })
     }
 
+    /// Reads a name or a value, which no word that begins a statement is.
+    fn name(&mut self, what: &'static str) -> Result<String, LoadError> {
+        match self.peek() {
+            Some(Kind::Word(word)) if has_word(NO_VALUES, word) => Err(self.expected(what)),
+            _ => self.word(what),
+        }
+    }
+
     /// Reads the name of a chain, or the rules of one without a name in braces.
     fn target(&mut self) -> Result<String, LoadError> {
         if !self.is_sign("{") {
-            return self.word("the name of a chain");
+            return self.name("the name of a chain");
         }
         if self.depth >= DEPTH_MAX {
             return Err(self.expected("fewer nested chains"));
@@ -214,7 +243,7 @@ impl Parser<'_> {
 
     /// Reads an expression on data that packets do not contain, with its comparison or its map.
     fn unknown_or_map(&mut self) -> Result<Statement, LoadError> {
-        let text = self.skipped(false);
+        let text = self.skipped(false)?;
         if self.take_word("vmap") {
             let map = self.value(0)?;
             return Ok(Statement::Vmap(Expr::Other(text), map));
@@ -223,22 +252,37 @@ impl Parser<'_> {
     }
 
     /// Skips the arguments of a statement, up to the next statement; returns the text.
-    fn unknown(&mut self) -> String {
+    fn unknown(&mut self) -> Result<String, LoadError> {
         self.skipped(true)
     }
 
     /// Skips text up to the next known statement; returns the text. Arguments, not expressions,
     /// end where a field begins that no sign joins to them.
-    fn skipped(&mut self, is_arguments: bool) -> String {
-        /// Words that join values.
-        const JOINS: &str = "and or xor lshift rshift map to";
+    /// A word that is known nowhere may be a verdict with an error in it.
+    fn skipped(&mut self, is_arguments: bool) -> Result<String, LoadError> {
+        /// Words before a value.
+        const JOINS: &str = "\
+    and or xor lshift rshift map to with icmpx option device name meter type add update delete oif oifname \
+    iif iifname";
+        /// Words that are arguments.
+        const ARGUMENTS: &str = "\
+    saddr daddr mark check exists missing transparent wildcard cgroupv2 level ttl loose skip version inc random \
+    mod offset seed symhash jhash numgen in out reqid spi spnum rate over until used burst packets bytes kbytes \
+    mbytes timeout num flags bypass fanout mss wscale timestamp sack-perm fully-random persistent prefix addr \
+    port interval size";
         let mut text = String::new();
-        let (mut depth, mut is_first) = (0_usize, true);
+        let mut depth = 0_usize;
         let mut is_joined = true;
         while let Some(token) = self.tokens.get(self.next) {
             match &token.kind {
                 Kind::Newline | Kind::Sign(";" | "}") if depth == 0 => break,
-                Kind::Word(word) if depth == 0 && !is_first && has_word(STARTS, word) => break,
+                Kind::Word(word)
+                    if depth == 0
+                        && has_word(STARTS, word)
+                        && !(is_joined && matches!(word.as_str(), "meta" | "ct")) =>
+                {
+                    break;
+                }
                 Kind::Word(word)
                     if is_arguments
                         && depth == 0
@@ -246,6 +290,17 @@ impl Parser<'_> {
                         && (has_word(HEADERS, word) || has_word(META, word)) =>
                 {
                     break;
+                }
+                Kind::Word(word)
+                    if depth == 0
+                        && !is_joined
+                        && word.starts_with(|c: char| c.is_ascii_alphabetic())
+                        && ![JOINS, ARGUMENTS, HEADERS, META]
+                            .iter()
+                            .any(|list| has_word(list, word.split('/').next().unwrap_or(word))) =>
+                {
+                    let text = format!("'{word}' is no argument here, and no statement; correct the word");
+                    return Err(self.refuse(self.at(), text));
                 }
                 Kind::Sign("{") => depth += 1,
                 Kind::Sign("}") => depth -= 1,
@@ -269,31 +324,30 @@ impl Parser<'_> {
                 text.push(' ');
             }
             text.push_str(&shown);
-            is_first = false;
             self.next += 1;
         }
-        text
+        Ok(text)
     }
 
     fn expr(&mut self) -> Result<Expr, LoadError> {
         let word = self.word("a field such as tcp dport")?;
         match word.as_str() {
-            "meta" => Ok(Expr::Meta(self.word("a key of meta")?)),
+            "meta" => Ok(Expr::Meta(self.name("a key of meta")?)),
             "ct" => {
-                let mut key = self.word("a key of ct")?;
+                let mut key = self.name("a key of ct")?;
                 if matches!(key.as_str(), "original" | "reply") {
-                    key = format!("{key} {}", self.word("a key of ct")?);
+                    key = format!("{key} {}", self.name("a key of ct")?);
                     if matches!(self.peek(), Some(Kind::Word(word)) if matches!(word.as_str(), "saddr" | "daddr"))
                     {
-                        key = format!("{key} {}", self.word("a key of ct")?);
+                        key = format!("{key} {}", self.name("a key of ct")?);
                     }
                 }
                 Ok(Expr::Ct(key))
             }
             word if has_word(META, word) => Ok(Expr::Meta(word.into())),
-            "exthdr" => Ok(Expr::Payload("exthdr".into(), self.word("an extension header")?)),
+            "exthdr" => Ok(Expr::Payload("exthdr".into(), self.name("an extension header")?)),
             word => {
-                let mut field = self.word("a field of a header")?;
+                let mut field = self.name("a field of a header")?;
                 if word == "tcp" && field == "option" {
                     return Ok(Expr::Other(format!("tcp option {}", self.unknown_field())));
                 }
@@ -301,7 +355,7 @@ impl Parser<'_> {
                     field = format!("{field} {}", self.unknown_field());
                 }
                 if has_word(TUNNELS, word) && has_word(HEADERS, &field) {
-                    field = format!("{field} {}", self.word("a field of a header")?);
+                    field = format!("{field} {}", self.name("a field of a header")?);
                 }
                 Ok(Expr::Payload(word.into(), field))
             }
@@ -316,7 +370,8 @@ impl Parser<'_> {
     a-rwnd num-outbound-streams num-inbound-streams initial-tsn tsn stream ssn ppid";
         let mut words = Vec::new();
         while let Some(Kind::Word(word)) = self.peek() {
-            if words.len() == 2 || words.len() == 1 && !has_word(FIELDS, word) {
+            if words.len() == 2 || words.len() == 1 && !has_word(FIELDS, word) || has_word(NO_VALUES, word)
+            {
                 break;
             }
             words.push(word.clone());
@@ -341,10 +396,14 @@ impl Parser<'_> {
     fn compared(&mut self, mut expr: Expr) -> Result<Statement, LoadError> {
         let start = self.next;
         if self.take_word("set") {
-            return Ok(Statement::Set(expr, self.unknown()));
+            let words = self.unknown()?;
+            if words.is_empty() {
+                return Err(self.expected("a value"));
+            }
+            return Ok(Statement::Set(expr, words));
         }
         if matches!(&expr, Expr::Ct(key) if key == "count") {
-            return Ok(Statement::Unknowable(format!("ct count {}", self.unknown())));
+            return Ok(Statement::Unknowable(format!("ct count {}", self.unknown()?)));
         }
         if self.take_sign("&") || self.take_word("and") {
             let mask = self.flags(0)?;
@@ -354,11 +413,14 @@ impl Parser<'_> {
             let map = self.value(0)?;
             return Ok(Statement::Vmap(expr, map));
         }
-        if self.take_word("exists") {
-            return Ok(Statement::Match(expr, Op::Equal, Value::Any));
-        }
-        if self.take_word("missing") {
-            return Ok(Statement::Match(expr, Op::NotEqual, Value::Any));
+        let may_be_missing = match &expr {
+            Expr::Payload(header, field) => header == "exthdr" || field.contains(' '),
+            expr => matches!(expr, Expr::Other(_)),
+        };
+        for (word, op) in [("exists", Op::Equal), ("missing", Op::NotEqual)] {
+            if may_be_missing && self.take_word(word) {
+                return Ok(Statement::Match(expr, op, Value::Any));
+            }
         }
         // None of these bits.
         if self.take_sign("!") {
@@ -380,6 +442,10 @@ impl Parser<'_> {
             return Err(self.expected("a comparison with a value, which is missing here"));
         }
         let value = self.value(0)?;
+        if matches!(&value, Value::Set(elements) if elements.iter().any(|(_, verdict)| verdict.is_some())) {
+            self.next = start;
+            return Err(self.expected("vmap before a map of verdicts"));
+        }
         Ok(Statement::Match(expr, op, value))
     }
 
@@ -474,7 +540,7 @@ impl Parser<'_> {
         if self.take_sign("!") {
             return Err(self.expected("!= before the value instead of this sign"));
         }
-        let word = self.word("a value")?;
+        let word = self.name("a value")?;
         if word == "*" {
             return Ok(Value::Any);
         }

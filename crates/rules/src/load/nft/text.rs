@@ -2,11 +2,12 @@
 
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::super::{LoadError, LoadErrorKind, LoadLimits};
-use super::ast::{Hook, Parsed, Set, Table, Value, families_of, priority};
+use super::super::{LoadError, LoadErrorKind, LoadLimits, has_word};
+use super::ast::{Parsed, Set, Table, Value, families_of};
+use super::hook::Hook;
 use super::tokens::{Kind, Token, tokens};
 use crate::rule::Action;
 
@@ -170,15 +171,31 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Reads the names of flags.
-    pub(super) fn flag_words(&mut self) -> Vec<&'a str> {
+    fn need_word(&mut self, word: &str, what: &'static str) -> Result<(), LoadError> {
+        if self.take_word(word) { Ok(()) } else { Err(self.expected(what)) }
+    }
+
+    /// Checks that a line of a chain ends here.
+    fn end_of_line(&self) -> Result<(), LoadError> {
+        match self.peek() {
+            None | Some(Kind::Newline | Kind::Sign(";" | "}")) => Ok(()),
+            _ => Err(self.expected("a semicolon or the end of the line")),
+        }
+    }
+
+    /// Reads the names of flags, each of which is one of the words of a list.
+    pub(super) fn flag_words(&mut self, known: &'static str) -> Result<Vec<&'a str>, LoadError> {
         let mut flags = Vec::new();
         while let Some(Kind::Word(flag)) = self.peek() {
+            if !has_word(known, flag) {
+                let all = known.replace(' ', ", ");
+                return Err(self.refuse(self.at(), format!("'{flag}' is not a flag here; write {all}")));
+            }
             flags.push(flag.as_str());
             self.next += 1;
             self.take_sign(",");
         }
-        flags
+        Ok(flags)
     }
 
     pub(super) fn set(&mut self, table: usize, name: &str) -> Result<(), LoadError> {
@@ -202,7 +219,7 @@ impl<'a> Parser<'a> {
                     set.elements.extend(self.set_elements(0)?);
                 }
                 "flags" => {
-                    let flags = self.flag_words();
+                    let flags = self.flag_words("constant interval dynamic timeout")?;
                     set.is_dynamic |= flags.contains(&"dynamic") || flags.contains(&"timeout");
                 }
                 // Attributes that do not change which elements there are.
@@ -238,22 +255,11 @@ impl<'a> Parser<'a> {
                 );
             }
             if self.take_word("type") {
-                let kind = self.word("the type of a chain")?;
-                let mut hook = Hook { kind, name: String::new(), priority: 0 };
-                while let Some(Kind::Word(word)) = self.peek() {
-                    self.next += 1;
-                    match word.as_str() {
-                        "hook" => hook.name = self.word("a hook such as input")?,
-                        "priority" => hook.priority = self.priority()?,
-                        "device" => {
-                            self.word("a device")?;
-                        }
-                        other => {
-                            return Err(self.refuse(self.at(), format!("unsupported '{other}' of a chain")));
-                        }
-                    }
-                }
-                self.tables[table].chain(name).hook = Some(hook);
+                let at = self.at();
+                let hook = self.hook(table)?;
+                let set = self.tables[table].chain(name).set_hook(hook);
+                set.map_err(|message| self.refuse(at, message))?;
+                self.end_of_line()?;
             } else if self.take_word("policy") {
                 let at = self.at();
                 let policy = match self.word("a policy: accept or drop")?.as_str() {
@@ -269,7 +275,14 @@ impl<'a> Parser<'a> {
                 };
                 let line = self.tokens[self.next - 1].line;
                 let chain = self.tables[table].chain(name);
+                if chain.hook.is_none() {
+                    let text = "only a chain with a hook has a policy; write type, hook and priority first";
+                    return Err(self.refuse(at, text.into()));
+                }
                 (chain.policy, chain.line) = (Some(policy), line);
+                self.end_of_line()?;
+            } else if self.take_word("flags") {
+                self.flag_words("offload")?;
             } else if self.is_word("comment")
                 && matches!(self.tokens.get(self.next + 1).map(|t| &t.kind), Some(Kind::Text(_)))
             {
@@ -284,28 +297,48 @@ impl<'a> Parser<'a> {
         }
     }
 
-    pub(super) fn priority(&mut self) -> Result<i64, LoadError> {
+    /// Reads where packets enter a chain: its type, hook, devices and priority.
+    fn hook(&mut self, table: usize) -> Result<Hook, LoadError> {
+        let family = self.tables[table].family.clone();
         let at = self.at();
-        let wrong = |parser: &Self| {
-            super::error(parser.text, at, LoadErrorKind::Expected("a priority such as filter or 0"))
-        };
-        let first = self.word("a priority such as filter or 0")?;
-        let base = priority(&first).ok_or_else(|| wrong(self))?;
-        let Some(Kind::Word(next)) = self.peek() else { return Ok(base) };
-        // An offset: `filter - 1`, `filter + 10`.
-        let (sign, digits) = match next.as_str() {
-            "-" | "+" => {
-                let sign = next.clone();
-                self.next += 1;
-                (sign, self.word("a number")?)
+        let kind = self.word("the type of a chain, such as filter")?;
+        Hook::check_kind(&family, &kind).map_err(|message| self.refuse(at, message))?;
+        self.need_word("hook", "hook and its name, such as hook input")?;
+        let at = self.at();
+        let name = self.word("a hook such as input")?;
+        Hook::check_name(&family, &kind, &name).map_err(|message| self.refuse(at, message))?;
+        if Hook::has_device(&name) {
+            if self.take_word("device") {
+                self.word("a device")?;
+            } else if self.take_word("devices") {
+                self.need_sign("=")?;
+                self.set_elements(0)?;
             }
-            text if text.starts_with(['-', '+']) => {
-                self.next += 1;
-                (text[..1].to_string(), text[1..].to_string())
-            }
-            _ => return Ok(base),
+        }
+        let what = if Hook::has_device(&name) {
+            "device, devices or priority"
+        } else {
+            "priority and its value, such as priority filter"
         };
-        let offset: i64 = digits.parse().map_err(|_| wrong(self))?;
-        Ok(if sign == "-" { base - offset } else { base + offset })
+        self.need_word("priority", what)?;
+        let at = self.at();
+        let mut word = self.word("a priority such as filter or 0")?;
+        // An offset: `filter - 1`, `filter + 10`, `filter+10`.
+        let mut offset = String::new();
+        if word == "-" {
+            word.clear();
+            self.next -= 1;
+        } else if let Some(sign) = word.find('+') {
+            offset = word.split_off(sign);
+        }
+        while let Some(Kind::Word(part)) = self.peek()
+            && (part.starts_with(['-', '+']) || matches!(offset.as_str(), "-" | "+"))
+        {
+            offset.push_str(part);
+            self.next += 1;
+        }
+        let priority = Hook::priority_of(&family, &name, &word, &offset);
+        let priority = priority.map_err(|message| self.refuse(at, message))?;
+        Ok(Hook { kind, name, priority })
     }
 }
