@@ -67,8 +67,8 @@ pub struct Source {
     pub is_goto: bool,
 }
 
-/// A part of a text that has no effect on the verdicts: a rule that decides nothing, or a chain that
-/// is not judged.
+/// A part of a text that has no effect on the verdicts: a rule that decides nothing, or a chain
+/// that is not judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// Line, from one.

@@ -33,13 +33,13 @@ pub enum RuleFormat {
 /// Fields may be added in any version: a literal ends with `..LoadOptions::default()`.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
-    /// The table; `None` means `filter` for iptables, and all tables for nftables, where a table may
-    /// be named with its family: `inet filter`.
+    /// The table; `None` means `filter` for iptables, and all tables for nftables, where a table
+    /// may be named with its family: `inet filter`.
     pub table: Option<String>,
-    /// The chain that packets enter; `None` means `INPUT`, and the hook `input` of nftables. There,
-    /// a name [means the hook or a chain](nft::Options::chain). If the text has no chain of this name,
-    /// the policy [is empty](Policy::is_empty); [`iptables::chains`] and [`nft::chains`] return
-    /// the names.
+    /// The chain that packets enter; `None` means `INPUT`, and the hook `input` of nftables.
+    /// There, a name [means the hook or a chain](nft::Options::chain). If the text has no chain of
+    /// this name, the policy [is empty](Policy::is_empty); [`iptables::chains`] and
+    /// [`nft::chains`] return the names.
     pub chain: Option<String>,
     /// Families of packets; `None` means those that the text states.
     pub families: Option<Families>,

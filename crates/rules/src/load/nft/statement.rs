@@ -172,7 +172,10 @@ impl Parser<'_> {
             "notrack" => Statement::Untrack(None),
             "limit" | "quota" => Statement::Unknowable(format!("{word} {}", self.unknown()?)),
             "add" | "update" | "delete" | "set" => {
-                if word != "set" && !self.is_sign("@") {
+                let does = |word| self.is_word(word);
+                if !self.is_sign("@")
+                    && (word != "set" || !["add", "update", "delete"].into_iter().any(does))
+                {
                     return Err(self.expected("@ and the name of a set"));
                 }
                 let text = self.unknown()?;

@@ -152,7 +152,8 @@ fn rule_that_nft_refuses_is_refused() {
         ("dup to 192.0.2.1 dro", "'dro' is no argument here"),
         ("add @s { ip saddr } dro", "'dro' is no argument here"),
         ("add saddr @s drop", "the name of a set"),
-        ("set drop", "needs a set"),
+        ("set ip saddr @s drop", "the name of a set"),
+        ("set add drop", "needs a set"),
         ("meta mak set 1", "'meta mak set'"),
         ("ct mak set 1", "'ct mak set'"),
         // Nothing comes after the verdict.
