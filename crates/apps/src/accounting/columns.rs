@@ -19,7 +19,7 @@ const COLUMNS: &[Column] = &[
     default("source_port", Kind::Port, "The port of the source; 0 if the protocol has no ports (ICMP).").with_elements(element::SOURCE_PORT),
     default("destination_port", Kind::Port, "The port of the destination; 0 if the protocol has no ports (ICMP).").with_elements(element::DESTINATION_PORT),
     default("protocol", Kind::Protocol, "The IP protocol.").with_elements(element::PROTOCOL),
-    default("protocol_name", Kind::Word(PROTOCOL_NAMES), "IANA's name of the IP protocol, in lower case."),
+    default("protocol_name", Kind::Word(PROTOCOL_NAMES), "IANA's name of the IP protocol, in lower case; empty for rare ones."),
     default("start", Kind::Time, "The earliest time stamp of the record's packets.").with_elements(element::START),
     default("end", Kind::Time, "The latest time stamp of the record's packets.").with_elements(element::END),
     default("packets", Kind::Packets, "Packets from the source.").with_elements(element::PACKETS),

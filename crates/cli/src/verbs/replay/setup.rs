@@ -216,9 +216,17 @@ pub(super) fn warn_of_left_columns(arguments: &Replay, plan: &RecordPlan, common
         warn(&format!("{} cannot hold {names}: omitted", format.name()), common);
     }
     let fields = arguments.fields.map_or(GroupSet::NONE, FieldGroups::groups);
-    if format == Format::Zeek
-        && Group::FIELDS.into_iter().any(|group| group.is_payload() && fields.contains(group))
-    {
+    let of_payload = Group::FIELDS.into_iter().any(|group| group.is_payload() && fields.contains(group));
+    if format == Format::Zeek && of_payload {
         warn("Zeek's conn.log uses fields from payload for the service only", common);
+    }
+    let is_named = of_payload || fields.contains(Group::Label) || arguments.app == AppName::L7;
+    let column = match format {
+        Format::Zeek => "service",
+        Format::Eve => "app_proto",
+        _ => return,
+    };
+    if !is_named {
+        warn(&format!("{} has no {column} without --fields l7", format.name()), common);
     }
 }
