@@ -1,7 +1,7 @@
 //! Address translation on a wire: connections over IPv4 from the first interface leave by the
 //! second one with the translator's address and a port of its own, and only their answers come in.
-//! Fragments, packets that are cut, IPv6 and protocols without ports are refused. Packets from
-//! inside keep a port; answers alone do not.
+//! Later fragments, packets that are cut, IPv6 and protocols without ports are refused. Packets
+//! from inside keep a port; answers alone do not, nor packets that are refused.
 //!
 //! ```text
 //! cargo run -p flowloom --example nat -- eth0 eth1 192.0.2.7
@@ -16,6 +16,7 @@ pub(crate) mod linux {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
+    use flowloom::engine::time::tick_of;
     use flowloom::engine::{
         Actions, App, Control, EndedBy, EngineConfig, FlowState, IdleTimeout, Layout, NoFlow, NoFlowPolicy,
         Verdict, WireOptions, run_wires,
@@ -38,7 +39,8 @@ pub(crate) mod linux {
     pub(crate) enum Translation {
         #[default]
         Unknown,
-        Inside(u16),
+        /// The port, and the time of the last packet from inside.
+        Inside(u16, u64),
         Outside(u16),
     }
 
@@ -65,6 +67,7 @@ pub(crate) mod linux {
         inside: BTreeMap<u16, Connection>,
         /// A port is reused after all others.
         free: VecDeque<u16>,
+        timeout: Option<IdleTimeout>,
         current: Option<Rewrite>,
         /// Packets that were refused, for the caller to read.
         refused: Arc<AtomicU64>,
@@ -74,10 +77,11 @@ pub(crate) mod linux {
         pub(crate) fn new(
             address: Ipv4Addr,
             ports: impl IntoIterator<Item = u16>,
+            timeout: Option<IdleTimeout>,
             refused: &Arc<AtomicU64>,
         ) -> Self {
             let (free, refused) = (ports.into_iter().collect(), Arc::clone(refused));
-            Self { address, inside: BTreeMap::new(), free, current: None, refused }
+            Self { address, inside: BTreeMap::new(), free, timeout, current: None, refused }
         }
     }
 
@@ -115,7 +119,7 @@ pub(crate) mod linux {
                         remote: (tuple.destination, answers_from, tuple.protocol),
                     };
                     self.inside.insert(port, connection);
-                    *flow = Translation::Inside(port);
+                    *flow = Translation::Inside(port, packet.time_ns);
                 }
             } else if is_new && packet.port != 0 && is_for_us {
                 *flow = Translation::Outside(tuple.destination_port);
@@ -123,10 +127,11 @@ pub(crate) mod linux {
             // Both directions share the flow, so a packet passes only at the port of its side.
             self.current = match (*flow, packet.port) {
                 _ if !has_port => None,
-                (Translation::Inside(port), 0) => {
+                (Translation::Inside(port, _), 0) => {
                     let sender = (tuple.source, tuple.source_port);
                     let inside = self.inside.get(&port).filter(|connection| connection.host == sender);
                     inside.map(|_| {
+                        *flow = Translation::Inside(port, packet.time_ns);
                         new.source(IpAddr::V4(self.address)).source_port(port).source_station(STATION)
                     })
                 }
@@ -149,9 +154,17 @@ pub(crate) mod linux {
             Verdict::Deny
         }
 
+        /// Any packet keeps a flow in the table, but only those that pass keep its port.
+        fn next_record(&self, packet: &PacketView<'_>, flow: &mut Translation) -> Option<Translation> {
+            let (Translation::Inside(_, last_ns), Some(timeout)) = (*flow, self.timeout) else {
+                return None;
+            };
+            timeout.is_over(tick_of(last_ns), tick_of(packet.time_ns)).then_some(Translation::Unknown)
+        }
+
         /// The port is released when its flow ends, for any reason.
         fn on_end(&mut self, _: &FlowKey, flow: &mut Translation, _: EndedBy) {
-            if let Translation::Inside(port) = *flow {
+            if let Translation::Inside(port, _) = *flow {
                 self.inside.remove(&port);
                 self.free.push_back(port);
             }
@@ -201,7 +214,7 @@ pub(crate) mod linux {
         let options = WireOptions { no_flow: NO_FLOW, ..WireOptions::default() };
         let address = address.parse()?;
         let refused = Arc::new(AtomicU64::new(0));
-        let app = |_| Nat::new(address, 20_000..=u16::MAX, &refused);
+        let app = |_| Nat::new(address, 20_000..=u16::MAX, config.idle_timeout, &refused);
         let table = |_| LineHash::try_new(&table);
         let run = run_wires(&config, &options, wires, table, app, &Control::default(), None)?;
         println!("{} packets were refused", refused.load(Ordering::Relaxed));

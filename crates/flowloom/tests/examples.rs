@@ -67,7 +67,7 @@ fn a_port_of_the_translator_returns_when_its_flow_ends() -> Outcome {
         let (config, table) = settings(timeout_s);
         let mut policy = DirectHash::new(WorkerCount::new(1)?);
         let table = |_| LineHash::try_new(&table);
-        let app = |_| Nat::new([198, 51, 100, 1].into(), 1..=ports, &Arc::default());
+        let app = |_| Nat::new([198, 51, 100, 1].into(), 1..=ports, config.idle_timeout, &Arc::default());
         let report = run(&config, &mut source, &mut policy, table, app, &Control::default())?;
         Ok(report.workers.iter().map(|worker| worker.counters.denied).sum())
     };
@@ -136,7 +136,7 @@ fn a_translator_lets_only_answers_in() -> Outcome {
     let (config, table) = settings(60);
     let options = WireOptions { no_flow: NO_FLOW, ..WireOptions::default() };
     let table = |_| LineHash::try_new(&table);
-    let app = |_| Nat::new(ours.into(), [700, 702], &refused);
+    let app = |_| Nat::new(ours.into(), [700, 702], config.idle_timeout, &refused);
     let run = run_wires(&config, &options, vec![&mut wire], table, app, &control, None)?;
 
     assert!(run.is_balanced() && run.report.fault.is_none(), "{:?}", run.report.fault);
@@ -168,16 +168,19 @@ fn a_translators_port_returns_after_silence() -> Outcome {
         (0, frame(6, first, server, [4000, 443])),
         (0, frame(6, second, server, [4000, 443])),
         (1, answer()),
+        // Forged packets of the first host's connection keep no port.
+        (1, frame(6, first, server, [4000, 443])),
+        (1, frame(6, server, first, [443, 4000])),
         (1, answer()),
         (0, frame(6, second, server, [4000, 443])),
     ];
     let control = Control::default();
-    let times_ns = [1, 2, 30, 100, 101].map(|seconds| seconds * 1_000_000_000);
+    let times_ns = [0, 2, 30, 50, 90, 100, 101].map(|seconds| seconds * 1_000_000_000);
     let mut wire = MemoryWire::new(2, received, || control.stop()).with_times_ns(times_ns);
     let (config, table) = settings(60);
     let options = WireOptions { no_flow: NO_FLOW, ..WireOptions::default() };
     let table = |_| LineHash::try_new(&table);
-    let app = |_| Nat::new(ours.into(), [700], &Arc::default());
+    let app = |_| Nat::new(ours.into(), [700], config.idle_timeout, &Arc::default());
     let run = run_wires(&config, &options, vec![&mut wire], table, app, &control, None)?;
     assert!(run.is_balanced());
     let ports: Vec<u16> = wire.left().iter().map(|(port, _)| *port).collect();

@@ -140,8 +140,9 @@ impl<W: Wire> WireStage<'_, W> {
     /// Judges the frames of a batch, and sends them.
     fn process(&mut self, frames: usize) -> Result<(), SourceError> {
         // After a silence, flows that it has ended must not judge the first frame.
-        let first_ns = self.arrivals.without_packet(self.wire.frame(0).time_ns);
-        if self.arrivals.packets() > 0 && first_ns >= self.arrivals.now_ns() + TICK_NS {
+        let (stamped_ns, now_ns) = (self.wire.frame(0).time_ns, self.arrivals.now_ns());
+        let first_ns = if now_ns == 0 { stamped_ns } else { self.arrivals.without_packet(stamped_ns) };
+        if self.arrivals.packets() > 0 && first_ns >= now_ns + TICK_NS {
             self.stage.pass_time(first_ns);
         }
         let first = self.decode(frames);
