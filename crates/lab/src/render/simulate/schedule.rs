@@ -223,6 +223,42 @@ impl SchemeFigures {
     }
 }
 
+/// Speeds that differ by less than this share are equal: where packets arrive at a rate that all
+/// keep up with, they end together.
+const EQUAL: f64 = 0.002;
+
+impl ScheduleResult {
+    /// Names the fastest policy of those that kept order and lost nothing.
+    fn verdict(&self) -> String {
+        let mut ordered: Vec<_> =
+            self.schedulers.iter().filter(|scheme| scheme.reorders + scheme.races == 0).collect();
+        if ordered.is_empty() {
+            return String::from("no scheduler kept order");
+        }
+        ordered.retain(|scheme| scheme.dropped == 0);
+        ordered.sort_by(|a, b| b.share_of_bound.total_cmp(&a.share_of_bound));
+        let Some(best) = ordered.first() else {
+            return String::from(
+                "each scheduler that kept order dropped packets, so their speeds do not compare",
+            );
+        };
+        let is_equal = |other: &&&SchemeFigures| other.share_of_bound > best.share_of_bound * (1.0 - EQUAL);
+        let equal: Vec<&str> = ordered.iter().filter(is_equal).map(|scheme| scheme.name).collect();
+        let of = format!(
+            "{:.1} % of the bound, {:.2} times one thread, of {}",
+            best.share_of_bound * 100.0,
+            best.parallelism,
+            self.workers
+        );
+        match equal[..] {
+            [name] => format!("{name} is the fastest that kept order: {of}"),
+            _ => {
+                format!("{} kept order and are equally fast, so compare latencies: {of}", equal.join(", "))
+            }
+        }
+    }
+}
+
 impl Report for ScheduleResult {
     fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!(
@@ -252,18 +288,7 @@ impl Report for ScheduleResult {
                 "The bound has each flow on one thread at a time: above 1 are those that run it on several, or drop its packets",
             ));
         }
-        let ordered = self.schedulers.iter().filter(|scheme| scheme.reorders + scheme.races == 0);
-        let best = ordered.max_by(|a, b| a.share_of_bound.total_cmp(&b.share_of_bound));
-        lines.push(match best {
-            Some(best) => format!(
-                "{} is the fastest that kept order: {:.1} % of the bound, {:.2} times one thread, of {}",
-                best.name,
-                best.share_of_bound * 100.0,
-                best.parallelism,
-                self.workers
-            ),
-            None => String::from("no scheduler kept order"),
-        });
+        lines.push(self.verdict());
         lines
     }
 
