@@ -370,7 +370,11 @@ fn rules_that_packets_do_not_decide_are_refused_unless_an_assumption_is_chosen()
         let policy = load::load(text, form, &LoadOptions::default()).unwrap();
         FirewallRules::of_policy(policy, Defaults::default(), enforcement, ClassifierBuilder::new())
     };
-    let nft = |rule| format!("table inet f {{ chain input {{\n  policy accept\n  {rule}\n}} }}");
+    let nft = |rule| {
+        format!(
+            "table inet f {{ chain input {{\n  type filter hook input priority 0\n  policy accept\n  {rule}\n}} }}"
+        )
+    };
     let refused = [
         (RuleFormat::Nft, nft("ip saddr 10.0.0.99 limit rate over 5/second drop")),
         (RuleFormat::Nft, nft("fib daddr type local drop")),
