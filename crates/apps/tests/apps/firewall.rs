@@ -372,7 +372,7 @@ fn rules_that_packets_do_not_decide_are_refused_unless_an_assumption_is_chosen()
     };
     let nft = |rule| {
         format!(
-            "table inet f {{ chain input {{\n  type filter hook input priority 0\n  policy accept\n  {rule}\n}} }}"
+            "table inet f {{ chain input {{\n  type filter hook input priority 0; policy accept\n  {rule}\n}} }}"
         )
     };
     let refused = [

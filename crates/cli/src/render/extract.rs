@@ -77,7 +77,7 @@ impl Report for ExtractResult {
                 0 => String::from("without a flow"),
                 flows => format!("of {}", counted(flows, "flow")),
             };
-            format!("{packets} {of} ({}) written to {}", bytes(self.bytes_captured), self.output)
+            format!("{packets} {of} ({} captured) written to {}", bytes(self.bytes_captured), self.output)
         };
         lines.push(match (&self.fault, self.interrupted) {
             (Some(fault), _) => format!("stopped on a fault: {fault}; {verdict}"),

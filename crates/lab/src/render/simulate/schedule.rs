@@ -226,6 +226,7 @@ impl SchemeFigures {
 /// Speeds that differ by less than this share are equal: where packets arrive at a rate that all
 /// keep up with, they end together.
 const EQUAL: f64 = 0.002;
+const EQUALLY: &str = "kept order and are equally fast, so compare latencies";
 
 impl ScheduleResult {
     /// Names the fastest policy of those that kept order and lost nothing.
@@ -252,9 +253,11 @@ impl ScheduleResult {
         );
         match equal[..] {
             [name] => format!("{name} is the fastest that kept order: {of}"),
-            _ => {
-                format!("{} kept order and are equally fast, so compare latencies: {of}", equal.join(", "))
+            [first, second] => format!("{first} and {second} {EQUALLY}: {of}"),
+            [first, second, .., _] => {
+                format!("{first}, {second} and {} more {EQUALLY}: {of}", equal.len() - 2)
             }
+            [] => of,
         }
     }
 }
