@@ -81,7 +81,6 @@ pub struct FirewallRules {
     only_family: Option<IpFamily>,
     asks_state: bool,
     is_per_packet: bool,
-    is_unconditional: bool,
 }
 
 /// Information that packets do not contain, and the treatment of rules that depend on unknown data.
@@ -265,18 +264,7 @@ impl FirewallRules {
         }
         let (asks_state, is_per_packet) = (policy.asks_state(), policy.asks_per_packet());
         let only_family = policy.only_family();
-        let is_unconditional = policy.is_unconditional();
-        Self {
-            search,
-            defaults,
-            enforcement,
-            verdicts,
-            judgements,
-            only_family,
-            asks_state,
-            is_per_packet,
-            is_unconditional,
-        }
+        Self { search, defaults, enforcement, verdicts, judgements, only_family, asks_state, is_per_packet }
     }
 
     /// Returns the policy.
@@ -386,18 +374,13 @@ impl FirewallRules {
     pub fn judge_packet<'a>(&'a self, mut packet: Packet<'a>) -> Judgement {
         packet.input = packet.input.or(self.enforcement.input.as_deref());
         packet.output = packet.output.or(self.enforcement.output.as_deref());
-        let found = self.find(&packet, self.enforcement.assume.unwrap_or_default());
-        let is_open = self.enforcement.assume.is_none()
-            && !self.is_unconditional
-            && found != self.find(&packet, Assume::Match);
-        if is_open { self.judge_open(&packet) } else { self.judgement_of(found) }
-    }
-
-    fn find(&self, packet: &Packet<'_>, assume: Assume) -> Option<RuleId> {
-        match &self.search {
-            Search::Matcher(matcher) => matcher.find(packet, assume),
-            Search::Scan(policy) => policy.first_match(packet, assume),
-        }
+        let assume = self.enforcement.assume.unwrap_or_default();
+        let (found, is_open) = match &self.search {
+            Search::Matcher(matcher) => matcher.find_or_open(&packet, assume),
+            Search::Scan(policy) => policy.first_match_or_open(&packet, assume),
+        };
+        let is_undecided = is_open && self.enforcement.assume.is_none();
+        if is_undecided { self.judge_open(&packet) } else { self.judgement_of(found) }
     }
 
     fn judgement_of(&self, found: Option<RuleId>) -> Judgement {

@@ -365,6 +365,41 @@ fn packet_enters_by_the_interface_of_its_port_and_leaves_by_the_other() {
 }
 
 #[test]
+fn packet_without_a_state_is_denied_where_its_state_decides_and_counted() {
+    let cases = [
+        ("ct state established accept; accept", false),
+        ("ct state != established drop; accept", true),
+        // The verdict is the same if both match and if neither does, but not if one does.
+        ("ct state established accept; ct state invalid drop; accept", true),
+        ("ct state established jump more; accept", true),
+    ];
+    for (chain, is_undecided) in cases {
+        let text = format!(
+            "table inet f {{ chain more {{ drop; }}\n chain input {{ type filter hook input priority 0; policy drop; {chain}; }} }}"
+        );
+        let build = |scans: bool| {
+            let policy = load::load(&text, RuleFormat::Nft, &LoadOptions::default()).unwrap();
+            let (defaults, enforcement) = (Defaults::default(), Enforcement::default());
+            if scans {
+                return FirewallRules::scanning_policy(policy, defaults, enforcement).unwrap();
+            }
+            FirewallRules::of_policy(policy, defaults, enforcement, ClassifierBuilder::new()).unwrap()
+        };
+        for scans in [false, true] {
+            let live = Arc::new(LiveRules::new(build(scans)));
+            let mut app = Firewall::new(Arc::clone(&live), FirewallOptions::default());
+            let tuple = FiveTuple::v4([10, 0, 0, 1], [10, 0, 0, 2], 0, 0, 17);
+            let fragment = Sent { tuple, tcp_flags: 0, later_fragment: true, bytes: 60 }.view(0);
+            let verdict = app.on_packet(&fragment, &mut FirewallFlow::default());
+            assert_eq!(verdict == Verdict::Deny, is_undecided, "{chain}");
+            let counts = live.counts();
+            assert_eq!(counts.undecided.packets, u64::from(is_undecided), "{chain}");
+            assert_eq!(counts.accepted.packets + counts.denied.packets, 1, "{chain}");
+        }
+    }
+}
+
+#[test]
 fn rules_that_packets_do_not_decide_are_refused_unless_an_assumption_is_chosen() {
     let build = |form, text: &str, enforcement| {
         let policy = load::load(text, form, &LoadOptions::default()).unwrap();

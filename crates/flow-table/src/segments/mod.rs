@@ -322,6 +322,11 @@ fn segment_of<K: TableKey, V, T: FlowTable<K, V>>(
     // The table refuses a size beyond what is left before it allocates.
     let memory_limit_bytes = options.memory_limit_bytes.saturating_sub(bytes);
     let table = build(&TableOptions { flows, memory_limit_bytes, ..*options })?;
+    // A builder of the caller may not.
+    let (needed_bytes, limit_bytes) = (bytes + table.memory().total_bytes(), options.memory_limit_bytes);
+    if needed_bytes > limit_bytes {
+        return Err(BuildError::TooLarge { needed_bytes, limit_bytes });
+    }
     let flows_max = u64::from(u32::MAX - places.slot_count());
     let too_many = BuildError::TooManyFlows { flows: flows.into(), flows_max };
     let names = places.take(table.slot_count()).ok_or(too_many)?;

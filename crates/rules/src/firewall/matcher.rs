@@ -102,8 +102,15 @@ impl PolicyMatcher {
     /// Allocates nothing.
     #[must_use]
     pub fn find(&self, packet: &Packet<'_>, assume: Assume) -> Option<RuleId> {
+        self.find_or_open(packet, assume).0
+    }
+
+    /// Returns what [`find`](Self::find) does, and whether an entry before the decider may match,
+    /// or may not, so that another one may decide.
+    #[must_use]
+    pub fn find_or_open(&self, packet: &Packet<'_>, assume: Assume) -> (Option<RuleId>, bool) {
         if self.policy.reads(packet) {
-            return self.policy.first_match(packet, assume);
+            return self.policy.first_match_or_open(packet, assume);
         }
         let key = key_of(packet);
         let found = match &self.index {
@@ -111,8 +118,8 @@ impl PolicyMatcher {
             Index::Other(index) => index.first_match(&key),
         };
         match key {
-            AnyKey::V4(key) => self.decide(&key, found, packet, assume).rule(),
-            AnyKey::V6(key) => self.decide(&key, found, packet, assume).rule(),
+            AnyKey::V4(key) => self.decide_or_open(&key, found, packet, assume),
+            AnyKey::V6(key) => self.decide_or_open(&key, found, packet, assume),
         }
     }
 
@@ -128,22 +135,32 @@ impl PolicyMatcher {
         packet: &Packet<'_>,
         assume: Assume,
     ) -> Match {
+        self.decide_or_open(key, found, packet, assume).0.map_or(Match::NONE, Match::from)
+    }
+
+    #[inline]
+    fn decide_or_open<K: ClassifierKey>(
+        &self,
+        key: &K,
+        found: Match,
+        packet: &Packet<'_>,
+        assume: Assume,
+    ) -> (Option<RuleId>, bool) {
         if self.policy.reads(packet) {
-            return self.policy.first_match(packet, assume).map_or(Match::NONE, Match::from);
+            return self.policy.first_match_or_open(packet, assume);
         }
-        let Some(id) = found.rule() else { return found };
+        let Some(id) = found.rule() else { return (None, false) };
         if self.is_unconditional || !self.policy.set().rules()[id.index()].is_conditional {
-            return found;
+            return (Some(id), false);
         }
-        let decider = match &self.index {
+        match &self.index {
             Index::Classifier(classifier) => pick(&self.policy, classifier.candidates(key), packet, assume),
             Index::Other(_) => {
                 let later = (id.0..).map(RuleId).zip(&self.policy.set().rules()[id.index()..]);
                 let candidates = later.filter(|(_, rule)| rule.matches(key)).map(|(id, _)| id);
                 pick(&self.policy, candidates, packet, assume)
             }
-        };
-        decider.map_or(Match::NONE, Match::from)
+        }
     }
 
     /// Returns whether no lookup tests anything after the first box that matches.
@@ -158,6 +175,12 @@ impl Policy {
     /// of every matcher.
     #[must_use]
     pub fn first_match(&self, packet: &Packet<'_>, assume: Assume) -> Option<RuleId> {
+        self.first_match_or_open(packet, assume).0
+    }
+
+    /// Returns what [`PolicyMatcher::find_or_open`] does, by linear search.
+    #[must_use]
+    pub fn first_match_or_open(&self, packet: &Packet<'_>, assume: Assume) -> (Option<RuleId>, bool) {
         pick(self, self.candidates(packet).into_iter(), packet, assume)
     }
 
@@ -221,27 +244,32 @@ pub(super) fn key_of(packet: &Packet<'_>) -> AnyKey {
     }
 }
 
-/// Returns the first candidate that matches completely; candidates are ascending.
+/// Returns the first candidate that matches completely, and whether one that may match was met
+/// before; candidates are ascending.
 fn pick(
     policy: &Policy,
     candidates: impl Iterator<Item = RuleId>,
     packet: &Packet<'_>,
     assume: Assume,
-) -> Option<RuleId> {
+) -> (Option<RuleId>, bool) {
     let rules = policy.set().rules();
-    let mut from = 0;
+    let (mut from, mut is_open) = (0, false);
     for id in candidates {
         if policy.entry_of(id) < from {
             continue;
         }
         let is_asked = rules[id.index()].is_conditional || policy.reads(packet);
-        if is_asked && !assume.takes(policy.holds(id, packet)) {
-            continue;
+        if is_asked {
+            let truth = policy.holds(id, packet);
+            is_open |= truth == Truth::Maybe;
+            if !assume.takes(truth) {
+                continue;
+            }
         }
         match policy.outcome(id) {
-            Outcome::Decide { .. } => return Some(id),
+            Outcome::Decide { .. } => return (Some(id), is_open),
             Outcome::Skip { to } => from = to as usize,
         }
     }
-    None
+    (None, is_open)
 }
