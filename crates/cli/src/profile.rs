@@ -178,7 +178,7 @@ impl Profiler {
         }
     }
 
-    /// Adds a packet with its decoding result and its bytes on the wire in its flow.
+    /// Adds a packet with its decoding result and its bytes on the wire.
     pub(crate) fn add(
         &mut self,
         raw: &RawPacket,
@@ -187,15 +187,15 @@ impl Profiler {
         wire: u32,
     ) {
         self.packets += 1;
-        self.bytes_on_wire += u64::from(raw.counted_bytes());
+        self.bytes_on_wire += u64::from(wire);
         self.bytes_captured += u64::from(raw.captured_bytes);
-        self.cut_packets += u64::from(raw.captured_bytes < raw.wire_bytes);
+        self.cut_packets += u64::from(raw.captured_bytes < wire);
         self.captured_over_wire += u64::from(raw.captured_bytes > raw.wire_bytes);
         self.look_at_time(raw.time_ns);
         let time_ns = self.clock.tick(raw.time_ns);
         self.last_ns = time_ns;
         self.first_ns = self.first_ns.min(time_ns);
-        self.sizes[(raw.counted_bytes() as usize).min(SIZE_MAX)] += 1;
+        self.sizes[(wire as usize).min(SIZE_MAX)] += 1;
         *self.packets_by_second.entry(time_ns / NS_PER_SECOND).or_default() += 1;
         match decoded {
             Ok(headers) => {

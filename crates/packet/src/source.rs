@@ -6,10 +6,11 @@ use std::ops::Range;
 use flowloom_cpu::prefetch::{self, LINE_BYTES};
 
 use crate::arena::{SharedBlock, bytes_at};
+use crate::decode::{DecodeOptions, decode};
 use crate::drop_reason::DropCounts;
 use crate::interface::InterfaceName;
 use crate::link::LinkType;
-use crate::view::FRAME_BYTES_MAX;
+use crate::view::TRAILER_BYTES_MAX;
 
 /// Maximum number of packets in a batch. They share one indirect call.
 ///
@@ -45,12 +46,22 @@ impl RawPacket {
         bytes_at(block, self.position, self.captured_bytes)
     }
 
-    /// Returns the bytes on the wire that sums count: those that the record states, unless they are
-    /// more than 1 MiB, as damaged records have it, and were not captured. Then only the captured
-    /// bytes count.
+    /// Returns the bytes on the wire that sums count, given the captured bytes: those that the
+    /// record states, unless no frame of the packet can be that long, as
+    /// [`Headers::fit_to_wire`](crate::Headers::fit_to_wire) decides. A packet without a flow
+    /// key can be 128 KiB longer than the captured bytes; otherwise only these count.
     #[inline(always)]
-    pub fn counted_bytes(&self) -> u32 {
-        if self.wire_bytes > FRAME_BYTES_MAX { self.captured_bytes } else { self.wire_bytes }
+    pub fn counted_bytes(&self, bytes: &[u8], options: DecodeOptions) -> u32 {
+        let is_usual = self.wire_bytes.saturating_sub(self.captured_bytes) <= TRAILER_BYTES_MAX;
+        if is_usual { self.wire_bytes } else { self.fitted_bytes(bytes, options) }
+    }
+
+    #[cold]
+    fn fitted_bytes(&self, bytes: &[u8], options: DecodeOptions) -> u32 {
+        match decode(self.link, bytes, options) {
+            Ok(mut headers) => headers.fit_to_wire(bytes, self.wire_bytes),
+            Err(_) => self.captured_bytes,
+        }
     }
 }
 

@@ -167,21 +167,11 @@ impl Encapsulations {
         names.collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns a remark on a sum of lengths on the wire, if it has impossible ones.
-    pub(crate) fn remark_on_wire(&self) -> String {
-        let packets = self.wire_impossible.as_ref().map_or(0, |figures| figures.packets);
-        if packets > 0 {
-            format!(", of which {} cannot be right", counted(packets, "length"))
-        } else {
-            String::new()
-        }
-    }
-
     /// Returns lines about impossible lengths.
     pub(crate) fn length_lines(&self) -> impl Iterator<Item = String> {
         [
             ("IP length beyond the frame, so the frame length is used", &self.ip_beyond_frame),
-            ("implausible length on the wire, so the IP length is used", &self.wire_impossible),
+            ("implausible length on the wire, so the IP or captured length is used", &self.wire_impossible),
         ]
         .into_iter()
         .filter_map(|(what, figures)| {

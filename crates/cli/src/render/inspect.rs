@@ -298,12 +298,11 @@ impl InspectResult {
             lines.push(format!("Time        {}", dates(self.first_ns, self.last_ns)));
         }
         lines.push(format!(
-            "Sizes       p50 {} B   p95 {} B   {} captured of {} on the wire{}   {} cut by the snaplen",
+            "Sizes       p50 {} B   p95 {} B   {} captured of {} on the wire   {} cut by the snaplen",
             grouped(self.size_p50),
             grouped(self.size_p95),
             bytes(self.bytes_captured),
             bytes(self.bytes_on_wire),
-            self.encapsulations.remark_on_wire(),
             counted(self.cut_packets, "packet")
         ));
         if let Some(duplicates) = self.duplicates {

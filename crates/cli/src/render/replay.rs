@@ -325,10 +325,9 @@ impl ReplayResult {
             self.no_result.totals()
         ));
         lines.push(format!(
-            "Bytes       {} captured   {} on the wire{}",
+            "Bytes       {} captured   {} on the wire",
             bytes(self.bytes_captured),
-            bytes(self.bytes_on_wire),
-            self.encapsulations.remark_on_wire()
+            bytes(self.bytes_on_wire)
         ));
         if let Some(SamplingFigures { one_of, packets, error_per_root }) = self.sampling {
             lines.push(format!(

@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
             counts.look(number, raw.link, bytes, options, decoded.as_ref());
             let wire = match &decoded {
                 Ok(headers) => counts.look_at_length(number, headers, bytes, raw.wire_bytes),
-                Err(_) => raw.wire_bytes,
+                Err(_) => counts.look_at_length_without_key(number, bytes, raw.wire_bytes),
             };
             profiler.add(raw, bytes, decoded.as_ref().map_err(|&reason| reason), wire);
         }

@@ -162,7 +162,7 @@ impl Chunk {
             let open = block.bytes();
             let from = self.len as u64;
             let index = self.add_run(&batch, batch.packets.len());
-            unjoined.arrived.add(&batch.packets);
+            unjoined.arrived.add(&batch.packets, open, how.decoder.options());
             let mut ahead = batch.lookahead();
             let losses = self.losses.get_mut().unwrap_or_else(PoisonError::into_inner);
             let mut into = Lists { by_shard: &mut self.lists, losses, index };

@@ -6,11 +6,12 @@
 //! | [`Decoder`] | shared by all threads | a packet's key and hash depend on no other packet |
 //! | [`Losses`] | one thread | as [`Arrivals`]; a run may have two, whose counts are added up |
 
+use flowloom_flow_key::protocol::{TCP, UDP};
 use flowloom_flow_key::{FlowHash, FlowHasher, FlowKey};
 use flowloom_packet::census::Census;
 use flowloom_packet::clock::PacketClock;
 use flowloom_packet::drop_reason::DropCounts;
-use flowloom_packet::{DecodeOptions, DropReason, Headers, LinkType, RawPacket};
+use flowloom_packet::{DecodeOptions, DropReason, Headers, LinkType, RawPacket, decode};
 
 use crate::batch::packet::PacketPlace;
 use crate::config::PlacementDigest;
@@ -26,24 +27,26 @@ pub(crate) struct Arrivals {
     has_begun: bool,
     /// Packets that the source has yielded, without those that it withheld.
     yielded: u64,
+    options: DecodeOptions,
 }
 
 impl Arrivals {
     /// Returns counters of no packets. With `timeline` they count by packet time too.
-    pub(crate) fn new(timeline: bool) -> Self {
+    pub(crate) fn new(timeline: bool, options: DecodeOptions) -> Self {
         let counters = InputCounters { timeline: timeline.then(Timeline::default), ..Default::default() };
-        Self { counters, ..Self::default() }
+        Self { counters, options, ..Self::default() }
     }
 
-    /// Counts the next packets and sets their times. Replaces `stamps` by the times that they had
-    /// before. Returns the number of the first. A timeline asks for the protocol of each.
+    /// Counts the next packets, whose bytes `bytes_of` returns by index, and sets their times.
+    /// Replaces `stamps` by the times that they had before. Returns the number of the first.
     #[inline]
-    pub(crate) fn count(
+    pub(crate) fn count<'b>(
         &mut self,
         packets: &mut [RawPacket],
         stamps: &mut Vec<u64>,
-        protocol: impl Fn(&RawPacket) -> Option<u8>,
+        bytes_of: impl Fn(usize, &RawPacket) -> &'b [u8],
     ) -> u64 {
+        let options = self.options;
         let number = self.yielded;
         self.yielded += packets.len() as u64;
         let counters = &mut self.counters;
@@ -52,15 +55,17 @@ impl Arrivals {
         counters.packets += packets.len() as u64;
         stamps.clear();
         stamps.extend(packets.iter().map(|raw| raw.time_ns));
-        for raw in &mut *packets {
-            counters.bytes_on_wire += u64::from(raw.counted_bytes());
+        for (i, raw) in packets.iter_mut().enumerate() {
+            counters.bytes_on_wire += u64::from(raw.counted_bytes(bytes_of(i, raw), options));
             counters.bytes_captured += u64::from(raw.captured_bytes);
             counters.captured_over_wire += u64::from(raw.captured_bytes > raw.wire_bytes);
             raw.time_ns = self.clock.tick(raw.time_ns);
         }
         if let Some(timeline) = &mut counters.timeline {
-            for raw in &*packets {
-                timeline.add(raw.time_ns, raw.counted_bytes(), protocol(raw));
+            for (i, raw) in packets.iter().enumerate() {
+                let bytes = bytes_of(i, raw);
+                let protocol = protocol_of(raw.link, bytes, options);
+                timeline.add(raw.time_ns, raw.counted_bytes(bytes, options), protocol);
             }
         }
         if begins {
@@ -168,12 +173,12 @@ impl Default for Arrived {
 }
 
 impl Arrived {
-    /// Counts the packets that follow.
+    /// Counts the packets that follow, which lie in `block`.
     #[inline]
-    pub(crate) fn add(&mut self, packets: &[RawPacket]) {
+    pub(crate) fn add(&mut self, packets: &[RawPacket], block: &[u8], options: DecodeOptions) {
         self.packets += packets.len() as u64;
         for raw in packets {
-            self.bytes_on_wire += u64::from(raw.counted_bytes());
+            self.bytes_on_wire += u64::from(raw.counted_bytes(raw.bytes_in(block), options));
             self.bytes_captured += u64::from(raw.captured_bytes);
             self.captured_over_wire += u64::from(raw.captured_bytes > raw.wire_bytes);
             self.is_sorted &= raw.time_ns >= self.last_stamp;
@@ -271,7 +276,13 @@ impl Decoder {
         to: impl FnOnce(&Headers, FlowHash, PacketPlace),
     ) -> Result<(), DropReason> {
         let bytes = raw.bytes_in(block);
-        let mut headers = census.decode(number + 1, raw.link, bytes, &self.options)?;
+        let mut headers = match census.decode(number + 1, raw.link, bytes, &self.options) {
+            Ok(headers) => headers,
+            Err(reason) => {
+                census.look_at_length_without_key(number + 1, bytes, raw.wire_bytes);
+                return Err(reason);
+            }
+        };
         headers.key = headers.key.with_pass(pass);
         headers.interface = raw.interface;
         let hash = self.hasher.hash(&headers.key);
@@ -282,9 +293,56 @@ impl Decoder {
         Ok(())
     }
 
+    pub(crate) fn options(&self) -> DecodeOptions {
+        self.options
+    }
+
     /// Returns the value by which policies identify a flow.
     #[inline(always)]
     pub(crate) fn digest(&self, key: &FlowKey, hash: FlowHash) -> u32 {
         self.digest.compute(key, hash.worker)
+    }
+}
+
+/// Returns the IP protocol of a packet's flow, if it has a flow. One look at the bytes suffices for
+/// the usual frames, which workers decode again.
+fn protocol_of(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Option<u8> {
+    if link == LinkType::ETHERNET && options == DecodeOptions::default() {
+        let usual = match bytes.get(12..24) {
+            Some([8, 0, 0x45, .., protocol] | [0x86, 0xDD, _, _, _, _, _, _, protocol, ..]) => {
+                Some(*protocol)
+            }
+            _ => None,
+        };
+        if matches!(usual, Some(TCP | UDP)) {
+            return usual;
+        }
+    }
+    Some(decode(link, bytes, options).ok()?.key.protocol())
+}
+
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_protocol_is_the_decoders_for_usual_frames_and_others() {
+        let ports = [3, 0xE8, 0, 53, 0, 8, 0, 0, 0, 0, 0, 0, 0x50, 2, 0, 0, 0, 0, 0, 0];
+        for protocol in [TCP, UDP, 1, 132] {
+            let v4 =
+                [&[0x45, 0, 0, 40, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2][..], &ports];
+            let v6 = [&[0x60, 0, 0, 0, 0, 20, protocol, 64][..], &[1; 32], &ports];
+            for (kind, packet) in [([8, 0], v4.concat()), ([0x86, 0xDD], v6.concat())] {
+                let plain = [&[2; 12][..], &kind, &packet].concat();
+                let tagged = [&[2; 12][..], &[0x81, 0, 0, 7], &kind, &packet].concat();
+                for frame in [&plain[..], &tagged, &plain[..20], &[]] {
+                    let options = DecodeOptions::default();
+                    let decoded = decode(LinkType::ETHERNET, frame, options).ok();
+                    let expected = decoded.map(|headers| headers.key.protocol());
+                    assert_eq!(protocol_of(LinkType::ETHERNET, frame, options), expected, "{frame:?}");
+                }
+            }
+        }
     }
 }

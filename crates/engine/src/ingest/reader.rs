@@ -3,11 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use flowloom_flow_key::protocol::{TCP, UDP};
-use flowloom_packet::{
-    BATCH_PACKETS, DecodeOptions, Fill, LinkType, PacketBatch, PacketSource, RawPacket, Segment,
-    SourceError, decode,
-};
+use flowloom_packet::{BATCH_PACKETS, Fill, PacketBatch, PacketSource, RawPacket, Segment, SourceError};
 
 use crate::config::EngineConfig;
 use crate::control::ReaderPublisher;
@@ -57,26 +53,8 @@ pub(crate) struct Reader<'a> {
     /// The time that has passed without packets, if the latest answer of the source was that a live
     /// input is silent.
     pub(crate) silent_ns: Option<u64>,
-    decode: DecodeOptions,
     /// The number, the pass and the address of the latest block.
     latest: Option<((u64, u32), usize)>,
-}
-
-/// Returns the IP protocol of a packet's flow, if it has a flow. One look at the bytes suffices for
-/// the usual frames, which workers decode again.
-fn protocol_of(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Option<u8> {
-    if link == LinkType::ETHERNET && options == DecodeOptions::default() {
-        let usual = match bytes.get(12..24) {
-            Some([8, 0, 0x45, .., protocol] | [0x86, 0xDD, _, _, _, _, _, _, protocol, ..]) => {
-                Some(*protocol)
-            }
-            _ => None,
-        };
-        if matches!(usual, Some(TCP | UDP)) {
-            return usual;
-        }
-    }
-    Some(decode(link, bytes, options).ok()?.key.protocol())
 }
 
 impl<'a> Reader<'a> {
@@ -101,8 +79,7 @@ impl<'a> Reader<'a> {
             is_over: false,
             interrupted: false,
             fault: None,
-            arrivals: Arrivals::new(config.timeline),
-            decode: config.decode,
+            arrivals: Arrivals::new(config.timeline, config.decode),
             losses: Losses::default(),
             silent_ns: None,
             latest: None,
@@ -146,8 +123,8 @@ impl<'a> Reader<'a> {
         self.taken = range.end;
         let PacketBatch { packets, block, .. } = &mut self.batch;
         let open = block.as_ref().map_or(&[][..], |block| block.bytes());
-        let protocol = |raw: &RawPacket| protocol_of(raw.link, raw.bytes_in(open), self.decode);
-        let first = self.arrivals.count(&mut packets[range.clone()], &mut self.stamps, protocol);
+        let bytes_of = |_: usize, raw: &RawPacket| raw.bytes_in(open);
+        let first = self.arrivals.count(&mut packets[range.clone()], &mut self.stamps, bytes_of);
         Next::Packets { first, range }
     }
 
@@ -264,31 +241,5 @@ impl<'a> Reader<'a> {
     pub(crate) fn fail(&mut self, fault: impl FnOnce(u64) -> Fault) {
         self.fault = Some(fault(self.arrivals.packets()));
         self.is_over = true;
-    }
-}
-
-#[cfg(not(loom))]
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_protocol_is_the_decoders_for_usual_frames_and_others() {
-        let ports = [3, 0xE8, 0, 53, 0, 8, 0, 0, 0, 0, 0, 0, 0x50, 2, 0, 0, 0, 0, 0, 0];
-        for protocol in [TCP, UDP, 1, 132] {
-            let v4 =
-                [&[0x45, 0, 0, 40, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2][..], &ports];
-            let v6 = [&[0x60, 0, 0, 0, 0, 20, protocol, 64][..], &[1; 32], &ports];
-            for (kind, packet) in [([8, 0], v4.concat()), ([0x86, 0xDD], v6.concat())] {
-                let plain = [&[2; 12][..], &kind, &packet].concat();
-                let tagged = [&[2; 12][..], &[0x81, 0, 0, 7], &kind, &packet].concat();
-                for frame in [&plain[..], &tagged, &plain[..20], &[]] {
-                    let options = DecodeOptions::default();
-                    let decoded = decode(LinkType::ETHERNET, frame, options).ok();
-                    let expected = decoded.map(|headers| headers.key.protocol());
-                    assert_eq!(protocol_of(LinkType::ETHERNET, frame, options), expected, "{frame:?}");
-                }
-            }
-        }
     }
 }

@@ -128,7 +128,7 @@ where
                     stage: builders.stage(i)?,
                     burst: Burst::new(),
                     options: options.clone(),
-                    arrivals: Arrivals::default(),
+                    arrivals: Arrivals::new(false, config.decode),
                     losses: Losses::default(),
                     counts: DecisionCounts::default(),
                     batch: stage::Batch::default(),

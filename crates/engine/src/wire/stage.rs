@@ -188,7 +188,7 @@ impl<W: Wire> WireStage<'_, W> {
                 interface: InterfaceName::UNKNOWN,
             }
         }));
-        let first = arrivals.count(raw, stamps, |_| None);
+        let first = arrivals.count(raw, stamps, |i, _| wire.frame(i).bytes);
         decisions.clear();
         decisions.resize(frames, Decision::Drop);
         of_burst.clear();

@@ -161,7 +161,9 @@ fn input_stage_counts_all_packets_and_bytes() {
             match i % 50 {
                 7 => packet.wire_bytes = packet.captured_bytes - 1,
                 8 => packet.wire_bytes = packet.captured_bytes + 1,
-                9 => packet.link = LinkType(190),
+                9 => (packet.link, packet.wire_bytes) = (LinkType(190), 5_000_000),
+                10 => packet.wire_bytes = 900_000,
+                11 => packet.wire_bytes = 4_000_000_000,
                 _ => {}
             }
         }
@@ -174,12 +176,17 @@ fn input_stage_counts_all_packets_and_bytes() {
         let block = batch.block.as_ref().unwrap().bytes();
         for packet in &batch.packets {
             yielded += 1;
-            wire += u64::from(packet.wire_bytes);
             captured += u64::from(packet.captured_bytes);
             over += u64::from(packet.captured_bytes > packet.wire_bytes);
             times.push(packet.time_ns);
             let bytes = packet.bytes_in(block);
-            decoded += u64::from(decode(packet.link, bytes, DecodeOptions::default()).is_ok());
+            let headers = decode(packet.link, bytes, DecodeOptions::default());
+            decoded += u64::from(headers.is_ok());
+            // No frame is as long as some records state.
+            wire += u64::from(match headers {
+                Ok(mut headers) => headers.fit_to_wire(bytes, packet.wire_bytes),
+                Err(_) => packet.wire_bytes.min(packet.captured_bytes),
+            });
         }
     }
     let withheld = again.1;
@@ -200,6 +207,8 @@ fn input_stage_counts_all_packets_and_bytes() {
         assert_eq!(input.decoded, decoded, "{mode:?}");
         assert_eq!(input.dropped.total(), yielded + withheld - decoded, "{mode:?}");
         assert_eq!((input.bytes_on_wire, input.bytes_captured), (wire, captured), "{mode:?}");
+        let timeline = input.timeline.as_ref().unwrap();
+        assert_eq!(timeline.intervals().iter().map(|interval| interval.bytes).sum::<u64>(), wire);
         assert_eq!(input.captured_over_wire, over, "{mode:?}");
         assert_eq!(Some(&input.first_ns), times.first(), "{mode:?}");
         assert_eq!(Some(&input.last_ns), times.iter().max(), "{mode:?}");

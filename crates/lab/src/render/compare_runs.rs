@@ -43,8 +43,6 @@ pub struct Run {
     pub packets: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
-    /// Packets whose lengths on the wire, which those bytes include, cannot be right.
-    pub wire_impossible: u64,
     /// Flow records.
     pub flows: u64,
     /// Time of the first packet.
@@ -242,11 +240,8 @@ impl CompareRuns {
         let seconds = |ns: u64| format!("{:.3} s", ns as f64 / 1e9);
         let run = |run: &Run| {
             let state = if run.is_complete { "" } else { ", incomplete" };
-            let wrong = counted(run.wire_impossible, "length");
-            let wrong =
-                if run.wire_impossible > 0 { format!(" ({wrong} cannot be right)") } else { String::new() };
             format!(
-                "{}: {}, {}{wrong}, {} in {} from {}{state}",
+                "{}: {}, {}, {} in {} from {}{state}",
                 run.path,
                 counted(run.packets, "packet"),
                 bytes(run.bytes),

@@ -61,7 +61,6 @@ fn run(path: &Path, document: &Value) -> Run {
         path: path.display().to_string(),
         packets: number(document, "packets"),
         bytes: number(document, "bytes_on_wire"),
-        wire_impossible: number(&document["wire_impossible"], "packets"),
         flows: number(document, "flows"),
         span_ns: number(document, "last_ns").saturating_sub(number(document, "first_ns")),
         begin_ns: number(document, "first_ns"),
