@@ -179,6 +179,10 @@ impl TopResult {
             _ => None,
         };
         last[2] = special.unwrap_or(last[2]);
+        let has_received = self.sort == SortBy::Sent && !is_source;
+        if has_received {
+            last[1] = "received";
+        }
         let has_rtt = self.sort == SortBy::Retransmissions && !is_source;
         if has_rtt {
             last[1] = "handshake";
@@ -198,7 +202,11 @@ impl TopResult {
             };
             let none = || String::from("-");
             let rtt = || row.handshake_rtt_ns.map_or_else(none, |ns| format!("{:.3} ms", ns as f64 / 1e6));
-            let duration = if has_rtt { rtt() } else { duration };
+            let duration = match (has_rtt, has_received) {
+                (true, _) => rtt(),
+                (_, true) => bytes(row.bytes_received),
+                _ => duration,
+            };
             let special = match self.sort {
                 SortBy::Retransmissions => Some(row.retransmissions.map_or_else(none, grouped)),
                 SortBy::Resets => Some(row.resets.map_or_else(none, grouped)),

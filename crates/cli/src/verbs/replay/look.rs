@@ -83,6 +83,9 @@ pub(crate) fn look(
     let no_result = NoResult::new(&report.dropped());
     warn_of_full_table(&no_result, report.input.packets, common);
     plan.warn_of_cut_contents(report, common);
+    if let Some(rules) = &plan.rules {
+        rules.figures(0, (0, 0)).warn_of_denied(common);
+    }
     for notice in source.notices() {
         warn_of(notice, arguments.strict, common);
     }
