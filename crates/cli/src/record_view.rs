@@ -32,6 +32,8 @@ pub(crate) struct FieldGroups {
     groups: GroupSet,
     /// The user did not name groups one by one, so a format may omit some.
     is_all: bool,
+    /// The user asked for no group that a format has by default.
+    is_none: bool,
 }
 
 impl FromStr for FieldGroups {
@@ -47,16 +49,18 @@ impl FromStr for FieldGroups {
                 Ok(GroupSet::FIELDS.intersection(others.complement()))
             }
             "file" => Err(String::from("the column `file` is added by --by-file")),
+            "none" => Ok(GroupSet::NONE),
             "l7" => Ok([Group::Label].into_iter().collect()),
             name => Group::field(name).map(|group| [group].into_iter().collect()).ok_or_else(|| {
                 let names = Group::FIELDS.into_iter().filter(|group| *group != Group::File);
-                let names: Vec<&str> = names.map(Group::name).chain(["l7", "all"]).collect();
+                let names: Vec<&str> = names.map(Group::name).chain(["l7", "all", "none"]).collect();
                 format!("unknown group of fields '{name}'{}", advice(name, &names))
             }),
         };
         let all: Result<Vec<GroupSet>, String> = text.split(',').map(named).collect();
         let groups = all?.into_iter().fold(GroupSet::NONE, GroupSet::union);
-        Ok(Self { groups, is_all: text.split(',').any(|name| name.trim() == "all") })
+        let names = |word| text.split(',').any(|name| name.trim() == word);
+        Ok(Self { groups, is_all: names("all"), is_none: names("none") })
     }
 }
 
@@ -64,6 +68,14 @@ impl FieldGroups {
     /// Returns the groups.
     pub(crate) fn groups(self) -> GroupSet {
         self.groups
+    }
+
+    /// Adds labels, unless the user asked for no group.
+    pub(crate) fn with_labels(mut self) -> Self {
+        if !self.is_none {
+            self.groups.insert(Group::Label);
+        }
+        self
     }
 
     /// Adds the file of the first packet, if requested.

@@ -12,8 +12,10 @@ use flowloom::tcb_cache::Policy;
 use flowloom::traffic::dedup::DedupWindow;
 use flowloom::traffic::sample::Sampling;
 
+use crate::flow_file::Destination;
 use crate::memory_budget::Budget;
 use crate::part_file::PartNumber;
+use crate::record_format::Format;
 use crate::record_view::{Columns, FieldGroups, Where};
 
 use super::decoding::DecodingOptions;
@@ -259,7 +261,7 @@ pub(crate) struct Replay {
 
     /// Format of --flows, if its name does not determine it
     #[arg(long, value_enum, value_name = "FORMAT", requires = "flows")]
-    pub(crate) flows_format: Option<crate::record_format::Format>,
+    pub(crate) flows_format: Option<Format>,
 
     /// Columns of --flows in CSV, JSON lines, Parquet and Arrow: comma-separated names, or all
     /// (docs/records.md lists them for each application), or those of another meter: cicflowmeter,
@@ -275,7 +277,8 @@ pub(crate) struct Replay {
     /// packets), vlan, handshake, tcp, rtt, tls (server name, ALPN, JA4), dns, http, quic, ssh;
     /// comma-separated, or all; and l7, the name of the protocol. CSV, JSON lines, Parquet and
     /// Arrow hold all groups; IPFIX the fields of sizes, http and l7 that have IANA elements; EVE
-    /// tls, dns, http, quic and ssh; Zeek derives the service from them
+    /// tls, dns, http, quic and ssh; Zeek derives the service from them. Zeek and EVE have l7
+    /// unless `none` is given
     #[arg(long, value_name = "GROUPS", value_parser = parse::from_str::<FieldGroups>, requires = "flows")]
     pub(crate) fields: Option<FieldGroups>,
 
@@ -405,6 +408,24 @@ impl Replay {
     /// Returns the memory of the run.
     pub(crate) fn budget(&self) -> Budget {
         Budget::of_free(self.memory).with_rows(self.rows_bytes)
+    }
+
+    /// Returns the format of --flows, if there are any and their destination is valid.
+    pub(crate) fn format_of_flows(&self) -> Option<Format> {
+        let path = self.flows.as_deref()?;
+        Destination::parse(path, self.flows_format).ok().map(|destination| destination.format)
+    }
+
+    /// Returns the additional fields: those asked for and, where a format's column of protocols
+    /// needs them, labels.
+    pub(crate) fn fields(&self) -> FieldGroups {
+        let fields = self.fields.unwrap_or_default();
+        let names_protocols = matches!(self.format_of_flows(), Some(Format::Zeek | Format::Eve));
+        if names_protocols && self.option_of_merged_parts().is_none() {
+            fields.with_labels()
+        } else {
+            fields
+        }
     }
 
     /// Returns the option that makes the run a part of a larger input, if there is one.

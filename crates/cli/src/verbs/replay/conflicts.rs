@@ -50,11 +50,6 @@ fn is_without_records(arguments: &Replay) -> bool {
     matches!(arguments.app, AppName::Null | AppName::TcpTracker)
 }
 
-fn format_of(arguments: &Replay) -> Option<Format> {
-    let path = arguments.flows.as_deref()?;
-    Destination::parse(path, arguments.flows_format).ok().map(|destination| destination.format)
-}
-
 /// Returns whether an input can be read only once.
 fn is_read_once(arguments: &Replay) -> bool {
     arguments.inputs.iter().any(|path| match Input::from_argument(path) {
@@ -154,7 +149,7 @@ const CONFLICTS: &[Conflict] = &[
     Conflict {
         example: "CAPTURE --flows flows.csv --fragments",
         refuses: |arguments| {
-            let is_arrow = format_of(arguments) == Some(Format::Arrow);
+            let is_arrow = arguments.format_of_flows() == Some(Format::Arrow);
             when(
                 arguments.fragments && !(is_arrow && arguments.app == AppName::Accounting),
                 "--fragments is for --app accounting and records in Arrow\n  add --flows-format arrow, or \
@@ -165,7 +160,7 @@ const CONFLICTS: &[Conflict] = &[
     Conflict {
         example: "CAPTURE --flows flows.ipfix --columns source",
         refuses: |arguments| {
-            let format = format_of(arguments).filter(|format| !format.has_columns())?;
+            let format = arguments.format_of_flows().filter(|format| !format.has_columns())?;
             let path = arguments.flows.as_deref().filter(|_| arguments.columns.is_some())?;
             Some(format!(
                 "--columns is for CSV, JSON lines, Parquet and Arrow; the columns of {}, which --flows {} \
@@ -178,7 +173,7 @@ const CONFLICTS: &[Conflict] = &[
     Conflict {
         example: "CAPTURE --flows flows.parquet --times iso",
         refuses: |arguments| {
-            let is_text = matches!(format_of(arguments), Some(Format::Csv | Format::Jsonl));
+            let is_text = matches!(arguments.format_of_flows(), Some(Format::Csv | Format::Jsonl));
             when(
                 arguments.times == TimesName::Iso && !is_text,
                 "--times iso is for --flows in CSV and JSON lines; other formats have times of their own\n  \
@@ -307,7 +302,7 @@ pub(super) fn pipeline_asked_by(arguments: &Replay) -> Option<&'static str> {
 /// Refuses groups of fields that a format cannot hold. For `all`, one field that the format can
 /// hold suffices.
 fn fields_without_place(arguments: &Replay) -> Option<String> {
-    let (fields, format) = (arguments.fields?, format_of(arguments)?);
+    let (fields, format) = (arguments.fields?, arguments.format_of_flows()?);
     let columns = all_columns();
     let has_place =
         |group: &Group| columns.iter().any(|column| column.group == *group && format.takes(column));

@@ -15,7 +15,7 @@ use crate::args::scheduler::SchedulerName;
 use crate::exit::Failure;
 use crate::flow_file::Destination;
 use crate::record_format::Format;
-use crate::record_view::{FieldGroups, RecordPlan};
+use crate::record_view::RecordPlan;
 use crate::render::{counted, some_of, warn};
 use crate::topology;
 
@@ -131,7 +131,7 @@ pub(super) fn keeps_flow_order(config: &EngineConfig, policy: OrderGuarantee) ->
 
 /// Returns the plan of records with these columns.
 pub(super) fn record_plan(arguments: &Replay, schema: Schema) -> Result<RecordPlan, Failure> {
-    let fields = arguments.fields.unwrap_or_default().with_file(arguments.by_file);
+    let fields = arguments.fields().with_file(arguments.by_file);
     let filter = arguments.record_filter.as_ref();
     let destination =
         arguments.flows.as_deref().map(|path| Destination::parse(path, arguments.flows_format));
@@ -208,25 +208,15 @@ impl Modules {
 
 /// Warns of columns that the format cannot hold.
 pub(super) fn warn_of_left_columns(arguments: &Replay, plan: &RecordPlan, common: &Common) {
-    let Some(path) = &arguments.flows else { return };
-    let Ok(Destination { format, .. }) = Destination::parse(path, arguments.flows_format) else { return };
+    let Some(format) = arguments.format_of_flows() else { return };
     let left = plan.left_by(format);
     if !left.is_empty() {
         let names = some_of(&left, ", ");
         warn(&format!("{} cannot hold {names}: omitted", format.name()), common);
     }
-    let fields = arguments.fields.map_or(GroupSet::NONE, FieldGroups::groups);
+    let fields = arguments.fields().groups();
     let of_payload = Group::FIELDS.into_iter().any(|group| group.is_payload() && fields.contains(group));
     if format == Format::Zeek && of_payload {
         warn("Zeek's conn.log uses fields from payload for the service only", common);
-    }
-    let is_named = of_payload || fields.contains(Group::Label) || arguments.app == AppName::L7;
-    let column = match format {
-        Format::Zeek => "service",
-        Format::Eve => "app_proto",
-        _ => return,
-    };
-    if !is_named {
-        warn(&format!("{} has no {column} without --fields l7", format.name()), common);
     }
 }
