@@ -7,6 +7,7 @@ const ETHERNET_BYTES: usize = 14;
 /// their addresses, operation 1.
 const REQUEST: [u8; 10] = [0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, 1];
 const REPLY: u8 = 2;
+const BROADCAST: [u8; 6] = [0xFF; 6];
 /// Bytes of the two pairs of station and address.
 const PAIRS_BYTES: usize = 20;
 
@@ -40,6 +41,38 @@ pub fn answer(frame: &[u8], address: Ipv4Addr, station: [u8; 6]) -> Option<Vec<u
     Some(answer)
 }
 
+/// Returns a frame by which `station`, with the address `sender`, asks all stations for the one that
+/// has `target`.
+///
+/// # Examples
+///
+/// ```
+/// # use std::net::Ipv4Addr;
+/// use flowloom_packet::arp;
+/// let [we, server] = [9, 1].map(|last| Ipv4Addr::new(10, 0, 0, last));
+/// let request = arp::request(we, [2; 6], server);
+/// let answer = arp::answer(&request, server, [4; 6]).unwrap();
+/// assert_eq!(arp::sender(&answer), Some((server, [4; 6])));
+/// ```
+#[must_use]
+pub fn request(sender: Ipv4Addr, station: [u8; 6], target: Ipv4Addr) -> Vec<u8> {
+    let mut frame = [&BROADCAST[..], &station, &REQUEST, &station, &sender.octets()].concat();
+    frame.extend([0; 6].iter().chain(&target.octets()));
+    frame
+}
+
+/// Returns the address and the station of the sender of an untagged ARP request or reply, or `None`
+/// for any other frame. Anybody on the wire can send a reply: check that you have asked.
+#[must_use]
+pub fn sender(frame: &[u8]) -> Option<(Ipv4Addr, [u8; 6])> {
+    let (head, rest) = frame.get(ETHERNET_BYTES - 2..)?.split_at_checked(REQUEST.len())?;
+    let (operation, kind) = head.split_last()?;
+    let is_arp = REQUEST.starts_with(kind) && matches!(*operation, 1 | REPLY);
+    let pairs = rest.get(..PAIRS_BYTES).filter(|_| is_arp)?;
+    let address: [u8; 4] = pairs[6..10].try_into().ok()?;
+    Some((address.into(), pairs[..6].try_into().ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -47,6 +80,20 @@ mod tests {
     use super::*;
 
     proptest! {
+        #[test]
+        fn only_requests_and_replies_have_a_sender(
+            mut frame in prop::collection::vec(any::<u8>(), 30..60), operation in 0_u8..4, is_arp: bool
+        ) {
+            if is_arp {
+                frame[12..22].copy_from_slice(&REQUEST);
+                frame[21] = operation;
+            }
+            let expected = (frame.len() >= 42 && is_arp && matches!(operation, 1 | 2)).then(|| {
+                (Ipv4Addr::new(frame[28], frame[29], frame[30], frame[31]), frame[22..28].try_into().unwrap())
+            });
+            prop_assert_eq!(sender(&frame), expected);
+        }
+
         #[test]
         fn arp_reply_answers_only_requests_for_the_address(
             mut frame in prop::collection::vec(any::<u8>(), 0..80), asks: bool, address: [u8; 4], cut in 0_usize..80

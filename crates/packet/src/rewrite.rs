@@ -44,6 +44,8 @@ pub struct Rewrite {
     addresses: [Option<IpAddr>; 2],
     ports: [Option<u16>; 2],
     stations: [Option<[u8; 6]>; 2],
+    /// The source of an error that a router sends.
+    router: Option<IpAddr>,
 }
 
 const SOURCE: usize = 0;
@@ -53,7 +55,7 @@ impl Rewrite {
     /// Returns a rewrite that changes nothing.
     #[must_use]
     pub const fn new() -> Self {
-        Self { addresses: [None; 2], ports: [None; 2], stations: [None; 2] }
+        Self { addresses: [None; 2], ports: [None; 2], stations: [None; 2], router: None }
     }
 
     /// Sets the new source address.
@@ -84,6 +86,14 @@ impl Rewrite {
         self
     }
 
+    /// Sets the new source address of ICMP errors about the flow that a router between its ends
+    /// sends, so that a translator does not show the addresses behind it.
+    #[must_use]
+    pub const fn router(mut self, address: IpAddr) -> Self {
+        self.router = Some(address);
+        self
+    }
+
     /// Sets the new source station in the Ethernet header.
     #[must_use]
     pub const fn source_station(mut self, station: [u8; 6]) -> Self {
@@ -107,8 +117,8 @@ impl Rewrite {
     /// change.
     ///
     /// In an ICMP error [about a flow](Headers::is_error_of_flow) the quoted packet gets the
-    /// reverse of the changes. The error's source changes only if it is the end of the flow rather
-    /// than a router in between.
+    /// reverse of the changes. The error's source changes as that of the flow's packets does if it is the
+    /// end of the flow, and to [`router`](Self::router), if set, if it is a router in between.
     ///
     /// `unfinished` is the offset of the transport header whose checksum the network card
     /// completes, if there is one.
@@ -122,7 +132,9 @@ impl Rewrite {
             0 => self.stations == [None; 2],
             _ => follows_ethernet(frame, network),
         };
-        if !is_in_place || self.addresses.iter().flatten().any(|a| a.is_ipv4() != is_v4) {
+        if !is_in_place
+            || self.addresses.iter().chain([&self.router]).flatten().any(|a| a.is_ipv4() != is_v4)
+        {
             return false;
         }
         let Some(edits) = self.edits(frame, headers, unfinished) else { return false };
@@ -148,7 +160,7 @@ impl Rewrite {
             if destination.is_some() && !is_to_end {
                 return None;
             }
-            let of_outer = [source.filter(|_| is_from_end), destination];
+            let of_outer = [if is_from_end { source } else { self.router }, destination];
             let over_addresses = (!outer.is_v4).then_some(sum);
             edits.addresses(frame, outer, of_outer, over_addresses)?;
             let (place, inner_sum) = ports_and_sum(frame, quoted.protocol, quoted.transport?)?;
@@ -491,7 +503,7 @@ mod tests {
                 IpAddr::from([bytes[12], bytes[13], bytes[14], bytes[15]])
             }
         };
-        Rewrite { addresses: addresses.map(|bits| bits.map(address)), ports, stations: [None; 2] }
+        Rewrite { addresses: addresses.map(|bits| bits.map(address)), ports, ..Rewrite::new() }
     }
 
     /// An ICMP error of the destination, or of a router, about a frame.
@@ -529,7 +541,7 @@ mod tests {
             let back = Rewrite {
                 addresses: [Some(before.source), Some(before.destination)],
                 ports: [Some(1024), Some(80)],
-                stations: [None; 2],
+                ..Rewrite::new()
             };
             let decoded = headers(&changed);
             prop_assert!(back.apply(&mut changed, &decoded, None));
@@ -553,7 +565,16 @@ mod tests {
             prop_assert!(of_error.is_error_of_flow);
             prop_assert!(back.apply(&mut error, &of_error, None));
             check(&error);
-            prop_assert_eq!(error, error_about(&inside, by_router));
+            prop_assert_eq!(&error, &error_about(&inside, by_router));
+            // The sender's own address shows only if neither end's nor a router's is set.
+            let of_error = headers(&error);
+            let (end, router) = if v6 { ("::7", "::8") } else { ("10.9.9.7", "10.9.9.8") };
+            let [end, router] = [end, router].map(|text| text.parse::<IpAddr>().unwrap());
+            prop_assert!(Rewrite::new().source(end).router(router).apply(&mut error, &of_error, None));
+            check(&error);
+            let without = DecodeOptions::default();
+            let sender = decode(LinkType::ETHERNET, &error, without).unwrap().tuple().source;
+            prop_assert_eq!(sender, if by_router { router } else { end });
         }
 
         #[test]
