@@ -103,7 +103,9 @@ pub trait App: Send {
     }
 
     /// Decides about a frame of a wire without a flow, for this reason, if the options say to
-    /// [ask](crate::NoFlow::Ask). The default forwards the frame. Such a frame cannot be rewritten.
+    /// [ask](crate::NoFlow::Ask). The default forwards the frame. Such a frame cannot be
+    /// rewritten. Frames with and without a flow reach the application in the order in which they
+    /// arrive.
     fn on_frame_without_flow(
         &mut self,
         _frame: &Frame<'_>,
@@ -266,10 +268,12 @@ pub trait FlowState: Default + Send + Sync + 'static {
     fn values(&self, _out: &mut Vec<Value>) {}
 
     /// Whether a full table evicts flows of this state to make space for new ones. By default it
-    /// refuses new flows.
+    /// refuses new flows. Define [`is_established`](Self::is_established) too: as long as all flows
+    /// are established, nothing is evicted.
     const EVICTABLE: bool = false;
 
-    /// Returns whether a full table keeps the flow, if flows are [evictable](Self::EVICTABLE).
+    /// Returns whether a full table keeps the flow, if flows are [evictable](Self::EVICTABLE). By
+    /// default all flows are established.
     /// Among the other flows, the table evicts the least recently seen one. A flood of first
     /// packets therefore ends no connection that was answered.
     fn is_established(&self) -> bool {

@@ -46,6 +46,15 @@ impl DecisionCounts {
         }
     }
 
+    /// Counts a frame without a flow by its decision, and returns that.
+    pub(crate) fn without_flow(&mut self, decision: Decision) -> Decision {
+        match decision {
+            Decision::Drop => self.dropped_without_flow += 1,
+            _ => self.passed_without_flow += 1,
+        }
+        decision
+    }
+
     /// Returns how many frames do not pass.
     #[must_use]
     pub fn dropped(&self) -> u64 {

@@ -1,5 +1,6 @@
 //! The loop of one wire.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use flowloom_packet::rewrite::Rewrite;
@@ -145,7 +146,14 @@ impl<W: Wire> WireStage<'_, W> {
         if self.arrivals.packets() > 0 && first_ns >= now_ns + TICK_NS {
             self.stage.pass_time(first_ns);
         }
-        let first = self.decode(frames);
+        let first = self.arrive(frames);
+        let mut next = 0;
+        // Packets before a frame that the application is asked about reach it earlier.
+        while let Some((i, reason)) = self.decode(first, next..frames) {
+            self.judge(first);
+            self.ask(i, reason);
+            next = i + 1;
+        }
         self.judge(first);
         let Self { wire, stage, counts, batch, .. } = self;
         let Batch { raw, decisions, answers, actions, rewrites, .. } = batch;
@@ -170,12 +178,10 @@ impl<W: Wire> WireStage<'_, W> {
         settled
     }
 
-    /// Fills the burst with the packets of a batch, and decides about frames without a flow.
-    /// Returns the number of the first packet.
-    fn decode(&mut self, frames: usize) -> u64 {
-        let Self { wire, decoder, stage, burst, options, arrivals, losses, counts, batch, .. } = self;
-        let FlowStage { runner, flows } = stage;
-        let Batch { raw, stamps, decisions, frames: of_burst, headers: headers_of, actions, .. } = batch;
+    /// Counts the frames of a batch. Returns the number of the first.
+    fn arrive(&mut self, frames: usize) -> u64 {
+        let Self { wire, arrivals, batch, .. } = self;
+        let Batch { raw, stamps, decisions, .. } = batch;
         raw.clear();
         raw.extend((0..frames).map(|i| {
             let frame = wire.frame(i);
@@ -191,11 +197,21 @@ impl<W: Wire> WireStage<'_, W> {
         let first = arrivals.count(raw, stamps, |i, _| wire.frame(i).bytes);
         decisions.clear();
         decisions.resize(frames, Decision::Drop);
+        first
+    }
+
+    /// Fills the burst with packets of these frames, and decides about frames without a flow. It
+    /// stops after a frame about which the application is asked, and returns its index with the
+    /// reason why it has no flow.
+    fn decode(&mut self, first: u64, frames: Range<usize>) -> Option<(usize, DropReason)> {
+        let Self { wire, decoder, stage, burst, options, losses, counts, batch, .. } = self;
+        let Batch { raw, stamps, decisions, frames: of_burst, headers: headers_of, .. } = batch;
         of_burst.clear();
-        for (i, (number, raw)) in (first..).zip(raw.iter()).enumerate() {
-            let frame = wire.frame(i);
-            let (at, census) = ((number, raw, stamps[i]), &mut losses.census);
-            let admitted = decoder.admit(at, frame.bytes, 0, census, |headers, hash, place| {
+        let mut asked = None;
+        for i in frames {
+            let raw = &raw[i];
+            let (at, census) = ((first + i as u64, raw, stamps[i]), &mut losses.census);
+            let admitted = decoder.admit(at, wire.frame(i).bytes, 0, census, |headers, hash, place| {
                 burst.push(hash.table, headers, place);
                 headers_of[i] = Some(*headers);
             });
@@ -204,29 +220,34 @@ impl<W: Wire> WireStage<'_, W> {
                 continue;
             };
             losses.refuse(reason, raw.link);
-            let mut ask = || runner.decider().on_frame_without_flow(&frame, reason, actions);
-            let decided = match options.no_flow.for_reason(reason) {
-                NoFlow::Pass => Ok(Decision::Pass),
-                NoFlow::Drop => Ok(Decision::Drop),
-                NoFlow::Ask if options.on_panic == OnPanic::Stop => Ok(ask()),
-                NoFlow::Ask => caught(ask),
+            decisions[i] = match options.no_flow.for_reason(reason) {
+                NoFlow::Pass => counts.without_flow(Decision::Pass),
+                NoFlow::Drop => counts.without_flow(Decision::Drop),
+                NoFlow::Ask => {
+                    asked = Some((i, reason));
+                    break;
+                }
             };
-            let Ok(decision) = decided else {
-                decisions[i] = counts.at_panic(options.on_panic == OnPanic::Pass);
-                continue;
-            };
-            if actions.rewrite.take().is_some() && decision != Decision::Drop {
-                counts.not_rewritten += 1;
-                continue;
-            }
-            decisions[i] = decision;
-            match decision {
-                Decision::Drop => counts.dropped_without_flow += 1,
-                _ => counts.passed_without_flow += 1,
-            }
         }
-        flows.prefetch(burst.hashes_from(0));
-        first
+        stage.flows.prefetch(burst.hashes_from(0));
+        asked
+    }
+
+    /// Asks the application about a frame without a flow.
+    fn ask(&mut self, i: usize, reason: DropReason) {
+        let Self { wire, stage, options, counts, batch, .. } = self;
+        let Batch { decisions, actions, .. } = batch;
+        let frame = wire.frame(i);
+        let mut ask = || stage.runner.decider().on_frame_without_flow(&frame, reason, actions);
+        let decided = if options.on_panic == OnPanic::Stop { Ok(ask()) } else { caught(ask) };
+        decisions[i] = match decided {
+            Err(_) => counts.at_panic(options.on_panic == OnPanic::Pass),
+            Ok(decision) if actions.rewrite.take().is_some() && decision != Decision::Drop => {
+                counts.not_rewritten += 1;
+                Decision::Drop
+            }
+            Ok(decision) => counts.without_flow(decision),
+        };
     }
 
     /// Runs the application on the packets of the burst.

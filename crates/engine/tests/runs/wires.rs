@@ -374,6 +374,34 @@ impl App for Fragile {
     }
 }
 
+/// Lists the times of the frames that it gets.
+struct Listing<'a>(&'a std::sync::Mutex<Vec<u64>>);
+
+impl App for Listing<'_> {
+    type Flow = Seen;
+
+    fn on_packet(&mut self, packet: &PacketView<'_>, _: &mut Seen) -> Verdict {
+        self.0.lock().unwrap().push(packet.time_ns);
+        Verdict::Accept
+    }
+
+    fn on_frame_without_flow(&mut self, frame: &Frame<'_>, _: DropReason, _: &mut Actions) -> Decision {
+        self.0.lock().unwrap().push(frame.time_ns);
+        Decision::Pass
+    }
+}
+
+#[test]
+fn frames_with_and_without_a_flow_reach_the_application_in_their_order() {
+    let mut given = frames(3000, 200, 5);
+    (0..).zip(&mut given).for_each(|(time_ns, frame)| frame.0 = time_ns);
+    let (control, seen) = (Control::default(), std::sync::Mutex::default());
+    let options = WireOptions { no_flow: NoFlowPolicy::all(NoFlow::Ask), ..WireOptions::default() };
+    let ran = run_one(List::new(&given, &control), &options, |_| Listing(&seen));
+    assert!(ran.is_balanced() && ran.decisions.passed_without_flow > 500, "{ran:?}");
+    assert_eq!(seen.into_inner().unwrap(), (0..given.len() as u64).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_panic_costs_one_frame_and_its_flow_if_so_configured() {
     std::panic::set_hook(Box::new(|_| {}));
