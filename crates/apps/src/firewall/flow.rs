@@ -100,7 +100,9 @@ const fn verdict(name: &'static str, kind: Kind, description: &'static str) -> C
 const VERDICTS: &[Word] =
     &[Word::new("accept", 64), Word::new("deny", 128), Word::new("mixed", 0), Word::new("-", 0)];
 
+/// A full table evicts flows of which no packet was accepted, so that a scan closes no firewall.
 impl FlowState for FirewallFlow {
+    const EVICTABLE: bool = true;
     const COLUMNS: &'static [Column] = &[
         verdict(
             "verdict",
@@ -118,6 +120,10 @@ impl FlowState for FirewallFlow {
             .with_elements(element::DROPPED_PACKETS),
         verdict("bytes_denied", Kind::Bytes, "The bytes of these packets on the wire."),
     ];
+
+    fn is_established(&self) -> bool {
+        self.packets[0] > 0
+    }
 
     fn values(&self, out: &mut Vec<Value>) {
         out.extend([

@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::rules::FirewallRules;
+use super::rules::{FirewallRules, Judgement};
 use super::tally::{Tally, VerdictCounts};
 
 #[derive(Debug)]
@@ -81,7 +81,8 @@ impl LiveRules {
         (self.generation(), Arc::clone(&place.current))
     }
 
-    /// Returns the counts of all workers so far. Each number is read separately, so a packet in
+    /// Returns the counts of all workers so far: of each [`Firewall`](super::Firewall) and
+    /// [`WorkerRules`]. Each number is read separately, so a packet in
     /// process may be included in one number and not yet in another. All numbers agree once the
     /// applications have been dropped.
     ///
@@ -99,7 +100,7 @@ impl LiveRules {
     }
 
     /// Returns the counters for a worker to use from now on, and the current rules.
-    pub(super) fn begin(&self) -> Arc<Tally> {
+    fn begin(&self) -> Arc<Tally> {
         let (generation, rules) = self.current();
         let tally = Arc::new(Tally::new(generation, rules));
         locked(&self.counts).tallies.push(Arc::clone(&tally));
@@ -107,11 +108,94 @@ impl LiveRules {
     }
 
     /// Ends a worker's use of its counters.
-    pub(super) fn end(&self, tally: &Arc<Tally>) {
+    fn end(&self, tally: &Arc<Tally>) {
         let counts = tally.counts();
         let mut place = locked(&self.counts);
         place.ended.add(&counts);
         place.tallies.retain(|other| !Arc::ptr_eq(other, tally));
+    }
+}
+
+/// The rules that a worker uses, and its counts of what they decide, which
+/// [`LiveRules::counts`] includes at once.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use flowloom_apps::firewall::{Defaults, FirewallRules, LiveRules, WorkerRules};
+/// use flowloom_classifier::{ClassifierBuilder, RuleSet};
+/// use flowloom_flow_key::FiveTuple;
+/// use flowloom_rules::firewall::Packet;
+/// let rules = || FirewallRules::build(RuleSet::default(), Defaults::default(), ClassifierBuilder::new());
+/// let live = Arc::new(LiveRules::new(rules()?));
+/// let mut worker = WorkerRules::new(Arc::clone(&live));
+/// live.replace(rules()?);
+/// // Once per packet:
+/// worker.refresh();
+/// let judgement = worker.rules().judge_packet(Packet::new(FiveTuple::default()));
+/// worker.count(judgement, 60);
+/// assert_eq!((live.counts().denied.packets, live.counts().generation), (1, 2));
+/// # Ok::<(), flowloom_classifier::BuildError>(())
+/// ```
+#[derive(Debug)]
+pub struct WorkerRules {
+    live: Arc<LiveRules>,
+    pub(super) tally: Arc<Tally>,
+}
+
+impl WorkerRules {
+    /// Returns the current rules of `live`.
+    #[must_use]
+    pub fn new(live: Arc<LiveRules>) -> Self {
+        let tally = live.begin();
+        Self { live, tally }
+    }
+
+    /// Takes the newest rules. It costs one load unless they have changed.
+    #[inline]
+    pub fn refresh(&mut self) {
+        if self.live.generation() != self.tally.generation() {
+            self.replace();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn replace(&mut self) {
+        self.live.end(&self.tally);
+        self.tally = self.live.begin();
+    }
+
+    /// Returns the rules.
+    #[inline]
+    pub fn rules(&self) -> &FirewallRules {
+        self.tally.rules()
+    }
+
+    /// Returns their generation.
+    #[inline]
+    pub fn generation(&self) -> u32 {
+        self.tally.generation()
+    }
+
+    /// Counts a packet that these rules have judged.
+    #[inline]
+    pub fn count(&self, judgement: Judgement, wire_bytes: u32) {
+        self.tally.of(judgement).packet(wire_bytes);
+    }
+
+    /// Counts a flow by the judgement of its first packet.
+    #[inline]
+    pub fn count_flow(&self, judgement: Judgement) {
+        self.tally.of(judgement).flow();
+        self.tally.begin(judgement.verdict);
+    }
+}
+
+impl Drop for WorkerRules {
+    fn drop(&mut self) {
+        self.live.end(&self.tally);
     }
 }
 
@@ -131,23 +215,26 @@ mod tests {
         let empty = || FirewallRules::scanning(RuleSet::default(), Defaults::default());
         let live = LiveRules::new(empty());
         let [first, second] = [live.begin(), live.begin()];
-        let denied =
-            || (live.counts().denied.packets, live.counts().by_rule[0].packets, live.counts().generation);
+        let denied = || {
+            let counts = live.counts();
+            let previous = counts.previous.first().map_or(0, |hits| hits.packets);
+            (counts.denied.packets, counts.by_rule[0].packets, previous, counts.generation)
+        };
         first.rule(0).packet(60);
         second.rule(0).packet(60);
         second.begin(flowloom_engine::Verdict::Deny);
-        assert_eq!(denied(), (2, 2, 1));
+        assert_eq!(denied(), (2, 2, 0, 1));
         live.replace(empty());
         live.end(&first);
-        assert_eq!(denied(), (2, 2, 1), "one has ended");
+        assert_eq!(denied(), (2, 2, 0, 1), "one has ended");
         let third = live.begin();
-        assert_eq!(denied(), (2, 0, 2), "the newest rules have decided nothing");
+        assert_eq!(denied(), (2, 0, 2, 2), "the newest rules have decided nothing");
         third.rule(0).packet(60);
         second.rule(0).packet(60);
-        assert_eq!(denied(), (4, 1, 2));
+        assert_eq!(denied(), (4, 1, 3, 2));
         live.end(&second);
         live.end(&third);
-        assert_eq!(denied(), (4, 1, 2));
+        assert_eq!(denied(), (4, 1, 3, 2));
         assert_eq!((live.counts().denied.bytes, live.counts().denied.flows), (240, 1));
         assert!(locked(&live.counts).tallies.is_empty());
     }

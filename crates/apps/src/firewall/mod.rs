@@ -37,7 +37,8 @@
 //! **Within an application of your own**, load a policy (`rules::load`) and build it with
 //! [`FirewallRules::of_policy`]. For each packet call [`describe()`], [`FirewallRules::locate`],
 //! [`Connection::take_view`], [`FirewallRules::judge_packet`] and, with the verdict,
-//! [`Connection::settle`]. [`LiveRules`] replaces rules. `examples/stateful_firewall.rs` of the
+//! [`Connection::settle`]. [`LiveRules`] replaces rules, and [`WorkerRules`] counts what each
+//! decides. `examples/stateful_firewall.rs` of the
 //! crate `flowloom` does this.
 //!
 //! Results do not depend on the number of workers, if each flow's packets keep their order and the
@@ -64,12 +65,10 @@ use flowloom_rules::firewall::{ConnectionState, Fragment, Packet};
 pub use connection::{Connection, Connections};
 pub use describe::describe;
 pub use flow::FirewallFlow;
-pub use live_rules::LiveRules;
+pub use live_rules::{LiveRules, WorkerRules};
 pub use rules::{CaptureSide, Defaults, Enforcement, FirewallRules, Judgement};
 pub use rules_error::RulesError;
 pub use tally::{Hits, VerdictCounts};
-
-use tally::Tally;
 
 const FIN: u16 = 1;
 const SYN: u16 = 2;
@@ -110,29 +109,20 @@ pub struct FirewallOptions {
 /// ```
 #[derive(Debug)]
 pub struct Firewall {
-    live: Arc<LiveRules>,
+    rules: WorkerRules,
     options: FirewallOptions,
-    tally: Arc<Tally>,
 }
 
 impl Firewall {
     /// Returns a firewall over the current and all future rules of `live`.
     #[must_use]
     pub fn new(live: Arc<LiveRules>, options: FirewallOptions) -> Self {
-        let tally = live.begin();
-        Self { live, options, tally }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn take_rules(&mut self) {
-        self.live.end(&self.tally);
-        self.tally = self.live.begin();
+        Self { rules: WorkerRules::new(live), options }
     }
 
     /// Judges a packet separately. The flow keeps the rule of its last packet.
     fn packet(&mut self, packet: &PacketView<'_>, flow: &mut FirewallFlow) -> Judgement {
-        let rules = self.tally.rules();
+        let rules = self.rules.rules();
         let mut located = rules.locate(describe(packet), packet.port, packet.headers.interface);
         let is_tracked = rules.asks_state() && !rules.untracks(&located);
         if is_tracked {
@@ -145,11 +135,10 @@ impl Firewall {
             flow.connection.settle(located.state, found.verdict == Verdict::Accept);
         }
         flow.number = found.number;
-        flow.generation = self.tally.generation();
+        flow.generation = self.rules.generation();
         if flow.way.is_none() {
             flow.way = Some(packet.headers.direction);
-            self.tally.of(found).flow();
-            self.tally.begin(found.verdict);
+            self.rules.count_flow(found);
         }
         found
     }
@@ -164,7 +153,7 @@ impl Firewall {
     ) -> Judgement {
         let fragment = if later_fragment { Fragment::Later } else { Fragment::Whole };
         let packet = Packet::new(tuple).with_fragment(fragment);
-        self.tally.rules().judge_received(packet, port, interface)
+        self.rules.rules().judge_received(packet, port, interface)
     }
 
     /// Judges a packet by its flow. Returns `None` for a packet of a connection that was not
@@ -178,8 +167,8 @@ impl Firewall {
             if !opens {
                 if flow.way.is_none() {
                     flow.way = Some(headers.direction);
-                    self.tally.not_opened().flow();
-                    self.tally.begin(Verdict::Deny);
+                    self.rules.tally.not_opened().flow();
+                    self.rules.tally.begin(Verdict::Deny);
                 }
                 return None;
             }
@@ -191,17 +180,17 @@ impl Firewall {
             flow.turn(headers);
         }
         let way = flow.way.unwrap_or(headers.direction);
-        if flow.generation != self.tally.generation() {
+        if flow.generation != self.rules.generation() {
             let is_first = flow.packets() == [0, 0];
             // Packets of the other direction come in by the other port.
             let port = if headers.direction == way { packet.port } else { packet.port ^ 1 };
             let place = (port, flow.captured_by);
             let found = self.judge_flow(headers.key.tuple(way), headers.later_fragment, place);
-            self.tally.of(found).flow();
+            self.rules.tally.of(found).flow();
             if is_first {
-                self.tally.begin(found.verdict);
+                self.rules.tally.begin(found.verdict);
             }
-            flow.generation = self.tally.generation();
+            flow.generation = self.rules.generation();
             flow.number = found.number;
             (flow.denies, flow.is_undecided) = (found.verdict == Verdict::Deny, found.is_undecided);
         }
@@ -220,21 +209,13 @@ impl Firewall {
     }
 }
 
-impl Drop for Firewall {
-    fn drop(&mut self) {
-        self.live.end(&self.tally);
-    }
-}
-
 impl App for Firewall {
     type Flow = FirewallFlow;
 
     #[inline]
     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut FirewallFlow) -> Verdict {
-        if self.live.generation() != self.tally.generation() {
-            self.take_rules();
-        }
-        let found = if self.options.per_packet || self.tally.rules().is_per_packet() {
+        self.rules.refresh();
+        let found = if self.options.per_packet || self.rules.rules().is_per_packet() {
             Some(self.packet(packet, flow))
         } else {
             self.flow(packet, flow)
@@ -243,13 +224,13 @@ impl App for Firewall {
             Some(found) => {
                 if found.number == 0
                     && !found.is_undecided
-                    && self.tally.rules().is_of_other_family(&packet.headers.key)
+                    && self.rules.rules().is_of_other_family(&packet.headers.key)
                 {
-                    self.tally.of_other_family().packet(packet.wire_bytes);
+                    self.rules.tally.of_other_family().packet(packet.wire_bytes);
                 }
-                (self.tally.of(found), found.verdict)
+                (self.rules.tally.of(found), found.verdict)
             }
-            None => (self.tally.not_opened(), Verdict::Deny),
+            None => (self.rules.tally.not_opened(), Verdict::Deny),
         };
         hits.packet(packet.wire_bytes);
         flow.count(verdict, packet.wire_bytes);

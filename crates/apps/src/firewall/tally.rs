@@ -52,10 +52,13 @@ pub struct VerdictCounts {
     /// Counts by rule number, of the newest rules only. The first entry is for packets that no rule
     /// matched.
     pub by_rule: Vec<Hits>,
+    /// The same of the rules before them, of generation `generation - 1`: all packets that those
+    /// judged, once each worker has used the newest rules. Empty if no worker used them.
+    pub previous: Vec<Hits>,
 }
 
 impl VerdictCounts {
-    /// Adds other counts. It keeps the counts of single rules only for the newest generation,
+    /// Adds other counts. It keeps the counts of single rules only for the two newest generations,
     /// because numbers of an older one refer to other rules.
     pub fn add(&mut self, other: &Self) {
         self.accepted.add(other.accepted);
@@ -64,14 +67,26 @@ impl VerdictCounts {
         self.of_other_family.add(other.of_other_family);
         self.not_opened.add(other.not_opened);
         self.undecided.add(other.undecided);
-        if other.generation > self.generation {
-            self.generation = other.generation;
-            self.by_rule.clone_from(&other.by_rule);
-        } else if other.generation == self.generation {
-            for (hits, more) in self.by_rule.iter_mut().zip(&other.by_rule) {
-                hits.add(*more);
-            }
+        self.add_rules(other.generation, &other.by_rule);
+        self.add_rules(other.generation.saturating_sub(1), &other.previous);
+    }
+
+    /// Adds the counts of a generation's rules.
+    fn add_rules(&mut self, generation: u32, more: &[Hits]) {
+        if generation > self.generation {
+            let before = std::mem::take(&mut self.by_rule);
+            self.previous = if generation == self.generation + 1 { before } else { Vec::new() };
+            self.generation = generation;
         }
+        let hits = match self.generation - generation {
+            0 => &mut self.by_rule,
+            1 => &mut self.previous,
+            _ => return,
+        };
+        if hits.len() < more.len() {
+            hits.resize(more.len(), Hits::default());
+        }
+        hits.iter_mut().zip(more).for_each(|(hits, more)| hits.add(*more));
     }
 }
 
