@@ -132,7 +132,8 @@ pub(crate) mod linux {
                     let inside = self.inside.get(&port).filter(|connection| connection.host == sender);
                     inside.map(|_| {
                         *flow = Translation::Inside(port, packet.time_ns);
-                        new.source(IpAddr::V4(self.address)).source_port(port).source_station(STATION)
+                        let address = IpAddr::V4(self.address);
+                        new.source(address).source_port(port).router(address).source_station(STATION)
                     })
                 }
                 (Translation::Outside(port), 1) => {

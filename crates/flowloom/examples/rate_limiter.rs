@@ -6,7 +6,7 @@
 //! ```
 
 #[cfg(target_os = "linux")]
-mod limiter {
+pub(crate) mod limiter {
     use flowloom::engine::{
         Actions, App, Control, EngineConfig, FlowState, IdleTimeout, Layout, Verdict, WireOptions,
         run_wires,
@@ -17,11 +17,11 @@ mod limiter {
     use flowloom::packet::wire::Decision;
     use flowloom::record::{Column, Kind, Value};
 
-    /// A bucket that fills with time.
+    /// A bucket of a second's worth that fills with time.
     #[derive(Default)]
-    struct Bucket {
-        bytes: u64,
-        filled_ns: u64,
+    pub(crate) struct Bucket {
+        /// The time at which it is full if no packet passes before.
+        full_ns: u64,
         passed: u64,
         dropped: u64,
     }
@@ -37,24 +37,22 @@ mod limiter {
         }
     }
 
-    struct Limiter {
-        per_second: u64,
-        shows: bool,
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    pub(crate) struct Limiter {
+        pub(crate) per_second: u64,
+        pub(crate) shows: bool,
     }
 
     impl App for Limiter {
         type Flow = Bucket;
 
         fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Bucket) -> Verdict {
-            let since_ns = u128::from(packet.time_ns.saturating_sub(flow.filled_ns));
-            let more = since_ns * u128::from(self.per_second) / 1_000_000_000;
-            // A second's worth at most.
-            flow.bytes = u64::try_from(more + u128::from(flow.bytes))
-                .map_or(self.per_second, |b| b.min(self.per_second));
-            flow.filled_ns = packet.time_ns;
             let bytes = u64::from(packet.wire_bytes);
-            if let Some(left) = flow.bytes.checked_sub(bytes) {
-                flow.bytes = left;
+            let takes_ns = (bytes * SECOND_NS).div_ceil(self.per_second.max(1));
+            let full_ns = flow.full_ns.max(packet.time_ns).saturating_add(takes_ns);
+            if full_ns - packet.time_ns <= SECOND_NS {
+                flow.full_ns = full_ns;
                 flow.passed += bytes;
                 return Verdict::Accept;
             }

@@ -9,11 +9,15 @@
 pub(crate) mod gate {
     use std::sync::Arc;
 
-    use flowloom::apps::firewall::{Connection, Defaults, Enforcement, FirewallRules, LiveRules, describe};
+    use flowloom::apps::firewall::{
+        Connection, Defaults, Enforcement, FirewallRules, LiveRules, WorkerRules, describe,
+    };
     use flowloom::classifier::ClassifierBuilder;
-    use flowloom::engine::{App, EngineConfig, FlowState, IdleTimeout, Layout, Verdict};
+    use flowloom::engine::{
+        App, EngineConfig, FlowState, IdleTimeout, Layout, NoFlow, NoFlowPolicy, Verdict,
+    };
     use flowloom::flow_table::TableOptions;
-    use flowloom::packet::PacketView;
+    use flowloom::packet::{DropReason, PacketView};
     use flowloom::rules::firewall::ConnectionState;
     use flowloom::rules::load::{self, LoadOptions, RuleFormat};
 
@@ -35,18 +39,20 @@ pub(crate) mod gate {
     #[derive(Default)]
     pub(crate) struct Tracked(Connection);
 
-    impl FlowState for Tracked {}
+    /// A full table evicts flows whose packets are denied, so a scan ends no connection.
+    impl FlowState for Tracked {
+        const EVICTABLE: bool = true;
 
-    pub(crate) struct Gate {
-        live: Arc<LiveRules>,
-        /// The rules in use, and their generation.
-        current: (u32, Arc<FirewallRules>),
+        fn is_established(&self) -> bool {
+            self.0.is_open()
+        }
     }
+
+    pub(crate) struct Gate(WorkerRules);
 
     impl Gate {
         pub(crate) fn new(live: Arc<LiveRules>) -> Self {
-            let current = live.current();
-            Self { live, current }
+            Self(WorkerRules::new(live))
         }
     }
 
@@ -54,24 +60,28 @@ pub(crate) mod gate {
         type Flow = Tracked;
 
         fn on_packet(&mut self, view: &PacketView<'_>, Tracked(connection): &mut Tracked) -> Verdict {
-            if self.live.generation() != self.current.0 {
-                self.current = self.live.current();
-            }
-            let rules = &self.current.1;
+            self.0.refresh();
+            let rules = self.0.rules();
             let mut packet = rules.locate(describe(view), view.port, view.headers.interface);
             packet.state = if rules.untracks(&packet) {
                 Some(ConnectionState::Untracked)
             } else {
                 connection.take_view(view, &packet)
             };
-            let verdict = rules.judge_packet(rules.policy().seen(packet)).verdict;
+            let judgement = rules.judge_packet(rules.policy().seen(packet));
+            self.0.count(judgement, view.wire_bytes);
             if !view.headers.is_error_of_flow {
                 // A connection whose first packet is denied is forgotten.
-                connection.settle(packet.state, verdict == Verdict::Accept);
+                connection.settle(packet.state, judgement.verdict == Verdict::Accept);
             }
-            verdict
+            judgement.verdict
         }
     }
+
+    /// Malformed IP packets and those of unknown forms are dropped; frames without IP, such as ARP,
+    /// pass.
+    pub(crate) const NO_FLOW: NoFlowPolicy =
+        NoFlowPolicy::all(NoFlow::Drop).with(DropReason::NotIp, NoFlow::Pass);
 
     /// Returns what a run needs: connections end after five minutes of silence, and ICMP errors
     /// belong to the connection that they concern.
@@ -93,7 +103,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     use flowloom::engine::{Control, WireOptions, run_wires};
     use flowloom::flow_table::LineHash;
     use flowloom::io::{PacketOptions, PacketPort, PortWire};
-    use gate::{Gate, read, settings};
+    use gate::{Gate, NO_FLOW, read, settings};
 
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [a, b, path] = &arguments[..] else { return Err("two interfaces and a file are needed".into()) };
@@ -116,7 +126,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let wires = vec![PortWire::new(vec![open(a)?, open(b)?], 0)];
     let (config, table) = settings();
     let (table, app) = (|_| LineHash::try_new(&table), |_| Gate::new(Arc::clone(&live)));
-    let run = run_wires(&config, &WireOptions::default(), wires, table, app, &Control::default(), None)?;
+    let options = WireOptions { no_flow: NO_FLOW, ..WireOptions::default() };
+    let run = run_wires(&config, &options, wires, table, app, &Control::default(), None)?;
+    let counts = live.counts();
+    let (_, rules) = live.current();
+    for (number, hits) in (0..).zip(&counts.by_rule).filter(|(_, hits)| hits.packets > 0) {
+        println!("{} packets: {}", hits.packets, rules.text(number));
+    }
     run.report.fault.map_or(Ok(()), |fault| Err(fault.to_string().into()))
 }
 

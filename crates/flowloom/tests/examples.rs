@@ -8,6 +8,10 @@ mod load_balancer;
 #[expect(dead_code, reason = "its main function opens interfaces")]
 #[path = "../examples/nat.rs"]
 mod nat;
+#[cfg(target_os = "linux")]
+#[expect(dead_code, reason = "its main function opens interfaces")]
+#[path = "../examples/rate_limiter.rs"]
+mod rate_limiter;
 #[path = "../examples/sensor.rs"]
 mod sensor;
 #[cfg(target_os = "linux")]
@@ -188,15 +192,43 @@ fn a_translators_port_returns_after_silence() -> Outcome {
     Ok(())
 }
 
+/// A flow gets its rate whatever the gaps between its frames are.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_limiter_on_a_wire_passes_the_rate_of_a_flow_without_gaps_too() -> Outcome {
+    use flowloom::engine::{Control, EngineConfig, Layout, WireOptions, run_wires};
+    use flowloom::flow_table::{LineHash, TableOptions};
+    use flowloom::packet::MemoryWire;
+    use rate_limiter::limiter::Limiter;
+
+    for gap_ns in [1_000_u64, 9_000, 900_000] {
+        let frames =
+            vec![(0, frame(6, [10, 0, 0, 5], [192, 0, 2, 9], [4000, 443])); 3_000_000_000 / 1_000_000];
+        // Three seconds of traffic in groups of frames, each group with these gaps.
+        let times_ns = (0..frames.len() as u64).map(|i| i / 100 * 100_000_000 + i % 100 * gap_ns);
+        let control = Control::default();
+        let mut wire = MemoryWire::new(2, frames, || control.stop()).with_times_ns(times_ns);
+        let table = |_| LineHash::try_new(&TableOptions::for_flows(100));
+        // Twenty frames per second, and a second's worth at once.
+        let app = |_| Limiter { per_second: 20 * 54, shows: false };
+        let (config, options) = (EngineConfig::new(Layout::Inline), WireOptions::default());
+        let run = run_wires(&config, &options, vec![&mut wire], table, app, &control, None)?;
+        assert!(run.is_balanced());
+        let passed = wire.left().len();
+        assert!((75..=80).contains(&passed), "{passed} frames with gaps of {gap_ns} ns");
+    }
+    Ok(())
+}
+
 /// Rules of both languages let connections out, and only packets of these in.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_stateful_firewall_lets_only_answers_in() -> Outcome {
     use flowloom::apps::firewall::LiveRules;
     use flowloom::engine::{Control, WireOptions, run_wires};
-    use flowloom::flow_table::LineHash;
+    use flowloom::flow_table::{LineHash, TableOptions};
     use flowloom::packet::MemoryWire;
-    use stateful_firewall::gate::{Gate, read, settings};
+    use stateful_firewall::gate::{Gate, NO_FLOW, read, settings};
 
     let nft = "table inet f { chain forward { type filter hook forward priority 0; policy drop; ct state \
                established,related accept; iifname lan tcp dport 443 accept; } }";
@@ -223,6 +255,10 @@ fn a_stateful_firewall_lets_only_answers_in() -> Outcome {
         assert!(run.is_balanced() && run.report.fault.is_none(), "{:?}", run.report.fault);
         let passed = [(1, received[2].1.clone()), (0, received[3].1.clone())];
         assert_eq!(wire.left(), passed, "{text}");
+        let counts = live.counts();
+        let by_rule: Vec<u64> = counts.by_rule[1..].iter().map(|hits| hits.packets).collect();
+        assert_eq!(by_rule.iter().sum::<u64>(), 5, "each packet counts for a rule: {by_rule:?}");
+        assert_eq!((counts.accepted.packets, counts.denied.packets), (2, 3));
     }
     // A later fragment has no state: it is let in only if the rules do so whatever its state is.
     let mut fragment = frame(17, server, inside, [0, 0]);
@@ -241,6 +277,23 @@ fn a_stateful_firewall_lets_only_answers_in() -> Outcome {
         assert!(run.is_balanced());
         assert_eq!(wire.left().len(), passes, "{rule}");
     }
+    // A scan fills the table with flows that are denied, and closes nothing. What is not whole does
+    // not pass.
+    let scan = (0..2_000_u32).map(|i| (1, frame(6, server, inside, [(1_000 + i) as u16, 80])));
+    let mut malformed = frame(6, inside, server, [4001, 443]);
+    malformed[14] = 0x44;
+    let (out, arp) = (frame(6, inside, server, [4000, 443]), [&[0xFF; 12][..], &[8, 6], &[0; 46]].concat());
+    let received = scan.chain([(0, out.clone()), (0, malformed), (0, arp.clone())]);
+    let live = Arc::new(LiveRules::new(read(nft, ["lan", "wan"])?));
+    let control = Control::default();
+    let mut wire = MemoryWire::new(2, received, || control.stop());
+    let (config, table) = settings();
+    let table = TableOptions { flows: 500, ..table };
+    let (table, app) = (|_| LineHash::try_new(&table), |_| Gate::new(Arc::clone(&live)));
+    let options = WireOptions { no_flow: NO_FLOW, ..WireOptions::default() };
+    let run = run_wires(&config, &options, vec![&mut wire], table, app, &control, None)?;
+    assert!(run.is_balanced());
+    assert_eq!(wire.left(), [(1, out), (1, arp)]);
     assert!(read("table inet f { chain forward { tcp dprot 22 drop; } }", ["lan", "wan"]).is_err());
     assert!(read("table inet f { chain input { drop; } }", ["lan", "wan"]).is_err(), "no such chain");
     Ok(())
