@@ -54,6 +54,8 @@ pub enum Noticed {
     ByBand,
     /// Nothing changed.
     No,
+    /// Nothing changed at a scale at which the item's bands are not checked.
+    Unchecked,
 }
 
 impl Noticed {
@@ -63,6 +65,7 @@ impl Noticed {
             Self::ByVerdict => "by verdict",
             Self::ByBand => "by band",
             Self::No => "NOT NOTICED",
+            Self::Unchecked => "not checked at this scale",
         }
     }
 }
@@ -142,9 +145,13 @@ impl Sweep {
             chosen.map(|point| point.at.to_string()).collect()
         };
         match (at(true), at(false)) {
-            (holds, fails) if fails.is_empty() => format!("holds at all of {}", holds.join(", ")),
-            (holds, fails) if holds.is_empty() => format!("holds at none of {}", fails.join(", ")),
-            (holds, fails) => format!("holds at {}, not at {}", holds.join(", "), fails.join(", ")),
+            (holds, fails) if fails.is_empty() => format!("the claim holds at all of {}", holds.join(", ")),
+            (holds, fails) if holds.is_empty() => {
+                format!("the claim holds at none of {}", fails.join(", "))
+            }
+            (holds, fails) => {
+                format!("the claim holds at {}, not at {}", holds.join(", "), fails.join(", "))
+            }
         }
     }
 }
@@ -203,7 +210,7 @@ pub fn examine(item: &Item, context: &Context<'_>, plan: Plan) -> Result<Examine
             ablations.push(ablation(switch, &first, &without));
         }
     }
-    outcome.verdict = with_ablations(outcome.verdict, &ablations);
+    outcome.verdict = with_ablations(outcome.verdict, &ablations, is_guessed);
     let mut sweeps = Vec::new();
     for guess in item.guesses.iter().filter(|_| plan.sweep) {
         sweeps.push(sweep(guess, &first, &run, context)?);
@@ -297,7 +304,16 @@ fn verdict_of(draws: &[Outcome], seeds: &[u64], medians: &[Value]) -> Agreement 
     };
     let one = nearest(true).unwrap_or(0);
     let verdict = &draws[one].verdict;
-    let Some(other) = nearest(false) else {
+    // A run that cannot tell has found the others' difference to lie within its noise.
+    let uncertain = draws.iter().position(|draw| matches!(draw.verdict, Agreement::CannotTell { .. }));
+    if let Some(at) = uncertain.filter(|_| !matches!(verdict, Agreement::CannotTell { .. })) {
+        return draws[at].verdict.with_text(format!(
+            "with seed {}, {}",
+            seeds[at],
+            draws[at].verdict.text()
+        ));
+    }
+    let Some(other) = nearest(false).filter(|_| uncertain.is_none()) else {
         if draws.iter().all(|draw| draw.verdict == *verdict) {
             return verdict.clone();
         }
@@ -328,7 +344,8 @@ fn ablation(switch: &Switch, with: &Outcome, without: &Outcome) -> Ablation {
     let noticed = if with.verdict.word() != without.verdict.word() {
         Noticed::ByVerdict
     } else if outside.is_empty() {
-        Noticed::No
+        let is_unchecked = with.values.iter().any(|value| value.unbanded == Some(Value::ELSEWHERE));
+        if is_unchecked { Noticed::Unchecked } else { Noticed::No }
     } else {
         Noticed::ByBand
     };
@@ -378,18 +395,22 @@ fn change(a: f64, b: f64) -> f64 {
 }
 
 /// Withdraws an agreement that remains without one of its mechanisms.
-fn with_ablations(verdict: Agreement, ablations: &[Ablation]) -> Agreement {
+fn with_ablations(verdict: Agreement, ablations: &[Ablation], is_guessed: bool) -> Agreement {
     let is_good = matches!(verdict, Agreement::Agrees { .. } | Agreement::DependsOnDraw { .. });
     let unnoticed: Vec<String> = ablations
         .iter()
         .filter(|ablation| ablation.kind == SwitchKind::Mechanism && ablation.noticed != Noticed::ByVerdict)
+        // Guesses may have switched the mechanism off already.
+        .filter(|ablation| !(is_guessed && ablation.effects.is_empty()))
         .map(|ablation| format!("{} ({})", ablation.switch, ablation.about))
         .collect();
     if unnoticed.is_empty() || !is_good {
         return verdict;
     }
     let without = unnoticed.join(" and without ");
-    Agreement::CannotTell { why: format!("it also agrees without {without}: {}", verdict.text()) }
+    Agreement::CannotTell {
+        why: format!("with one seed, it also agrees without {without}. With it, {}", verdict.text()),
+    }
 }
 
 fn sweep(
@@ -531,7 +552,7 @@ mod tests {
     fn sweep_reports_the_region_of_agreement() {
         let context = Context::new(Scale::Smoke, 1, &|| true);
         let examined = examine(&ITEM, &context, Plan { sweep: true, ..Plan::default() }).unwrap();
-        assert_eq!(examined.sweeps[0].region(), "holds at 4, 9, not at 1");
+        assert_eq!(examined.sweeps[0].region(), "the claim holds at 4, 9, not at 1");
         assert_eq!(examined.sweeps[0].points.iter().filter(|point| point.is_default).count(), 1);
     }
 }

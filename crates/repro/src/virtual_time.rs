@@ -16,9 +16,15 @@ use crate::variation::{Guess, Switch};
 pub(crate) const LAST_WORKER: Switch =
     Switch::mechanism("last-worker", "bundles go to any worker, not to their last one");
 
-/// The caches, because of which the location of a flow's state matters.
+/// The caches, because of which the location of a flow's state and of a packet matters.
 pub(crate) const CACHES: Switch =
-    Switch::mechanism("caches", "a flow's state costs nothing to fetch, wherever it is");
+    Switch::mechanism("caches", "flows' states and packets cost nothing to fetch, wherever they are");
+
+/// The imbalance of hashing.
+pub(crate) const IMBALANCE: Switch = Switch::mechanism(
+    "imbalance",
+    "in place of hashing, a flow's first packet chooses the least loaded worker",
+);
 
 /// The adaptive tree's feedback.
 pub(crate) const FEEDBACK: Switch =
@@ -122,9 +128,10 @@ pub(crate) fn xeon(context: &Context<'_>) -> Result<Machine, ItemError> {
 /// Returns a machine whose guessed costs are multiplied by the context's guesses.
 fn guessed(context: &Context<'_>, mut machine: Machine) -> Machine {
     let times = |cycles: &mut u32, factor: f64| *cycles = rounded(f64::from(*cycles) * factor);
-    times(&mut machine.pull.move_cycles, context.guess(&MOVE_COST));
+    let of_caches = |guess| if context.is_off(&CACHES) { 0.0 } else { context.guess(guess) };
+    times(&mut machine.pull.move_cycles, of_caches(&MOVE_COST));
     times(&mut machine.pull.lock_cycles, context.guess(&LOCK_COST));
-    let factor = if context.is_off(&CACHES) { 0.0 } else { context.guess(&CACHE_COST) };
+    let factor = of_caches(&CACHE_COST);
     let cache = &mut machine.cache;
     for cycles in [&mut cache.shared_cycles, &mut cache.remote_cycles, &mut cache.memory_cycles] {
         times(cycles, factor);
@@ -212,6 +219,7 @@ pub(crate) fn run(
         name.clone_into(&mut report.scheduler);
         return Ok(report);
     }
+    let name = if name == "dh" && context.is_off(&IMBALANCE) { "fixed" } else { name };
     let Some(mut scheme) = Scheme::named(name) else {
         return Err(ItemError::during("choosing a scheduler")(format!("unknown scheduler {name}")));
     };

@@ -54,7 +54,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let mut outcome = Outcome::new(Agreement::from_check(
         claimed * 2 > LOADS.len(),
         format!("at {claimed} of {} loads", LOADS.len()),
-        "a maximum is one packet's luck: which scheme has the highest depends on the load and on whether bundles are stolen",
+        "which scheme has the highest maximum depends on the load, which the slides do not state, and on whether bundles are stolen",
     ));
     for ((name, _), by_load) in CAPTURES.iter().zip(&grid) {
         for (load, row) in LOADS.iter().zip(by_load) {

@@ -64,18 +64,6 @@ pub(super) fn mechanisms(context: &Context<'_>) -> Result<[Value; 2], ItemError>
     ])
 }
 
-/// Returns the median of three grids, cell by cell, from three draws of the captures.
-pub(super) fn middle_grid(context: &Context<'_>) -> Result<Grid, ItemError> {
-    let one = |draw: u64| grid(&Context { seed: context.seed.wrapping_add(draw * 1_000_003), ..*context });
-    let (mut first, second, third) = (one(0)?, one(1)?, one(2)?);
-    let middle = |a: f64, b: f64, c: f64| a.max(b).min(a.min(b).max(c));
-    let cells = |grid: Grid| grid.into_iter().flatten().flatten();
-    for ((cell, b), c) in first.iter_mut().flatten().flatten().zip(cells(second)).zip(cells(third)) {
-        *cell = (middle(cell.0, b.0, c.0), middle(cell.1, b.1, c.1));
-    }
-    Ok(first)
-}
-
 /// Draws one chart per capture of one of the two numbers.
 pub(super) fn charts(
     schemes: &[&'static str],

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::output::OutputFile;
-use crate::render::{Report, counted, grouped};
+use crate::render::{Report, bytes, counted, grouped};
 
 /// Simulated caches of connection state over one trace. Numbers are in base units: accesses, bytes,
 /// seconds; ratios are between 0 and 1.
@@ -252,16 +252,21 @@ impl SimulateResult {
         let least = self.points.iter().map(|point| point.miss_ratio).fold(f64::INFINITY, f64::min);
         let best: Vec<&PointFigures> =
             self.points.iter().filter(|point| point.miss_ratio.total_cmp(&least).is_eq()).collect();
+        let has_sizes = self.points.iter().any(|point| point.bytes != self.points[0].bytes);
+        let named = |point: &PointFigures| {
+            let size = if has_sizes { format!(" of {}", bytes(point.bytes)) } else { String::new() };
+            point.name() + &size
+        };
         let best = match best.as_slice() {
             [] => String::new(),
-            [best] => format!(", fewest misses {:.2} % by {}", least * 100.0, best.name()),
+            [best] => format!(", fewest misses {:.2} % by {}", least * 100.0, named(best)),
             all if all.len() == self.points.len() => {
                 let is_compulsory = (least - self.trace.compulsory_miss_ratio).abs() < 1e-9;
                 let why = if is_compulsory { ": every session fits, so no policy matters" } else { "" };
                 format!(", each misses {:.2} %{why}", least * 100.0)
             }
             some => {
-                let names: Vec<String> = some.iter().map(|point| point.name()).collect();
+                let names: Vec<String> = some.iter().map(|point| named(point)).collect();
                 format!(", fewest misses {:.2} % by each of {}", least * 100.0, names.join(", "))
             }
         };
