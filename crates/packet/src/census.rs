@@ -111,6 +111,8 @@ pub struct EncapsulationCounts {
     no_key: BTreeMap<DropReason, Tally>,
     ip_beyond_frame: Tally,
     wire_impossible: Tally,
+    /// The bytes that count for these packets.
+    wire_replaced: u64,
 }
 
 impl EncapsulationCounts {
@@ -163,6 +165,7 @@ impl EncapsulationCounts {
             return wire;
         }
         self.wire_impossible.count(number);
+        self.wire_replaced += u64::from(captured);
         captured
     }
 
@@ -182,6 +185,7 @@ impl EncapsulationCounts {
         let possible = possible_wire_bytes(bytes, wire, end, length_at);
         if possible != wire {
             self.wire_impossible.count(number);
+            self.wire_replaced += u64::from(possible);
         }
         possible
     }
@@ -274,6 +278,7 @@ impl EncapsulationCounts {
         self.other_unknown += later.other_unknown;
         self.ip_beyond_frame.append(&later.ip_beyond_frame, before);
         self.wire_impossible.append(&later.wire_impossible, before);
+        self.wire_replaced += later.wire_replaced;
         for (reason, tally) in &later.no_key {
             self.no_key.entry(*reason).or_default().append(tally, before);
         }
@@ -288,6 +293,11 @@ impl EncapsulationCounts {
     /// have.
     pub fn wire_impossible(&self) -> &Tally {
         &self.wire_impossible
+    }
+
+    /// Returns the bytes that count for those packets in place of what their records state.
+    pub fn wire_replaced_bytes(&self) -> u64 {
+        self.wire_replaced
     }
 
     /// Returns the packets without a flow key, by reason.

@@ -30,6 +30,7 @@ const REPLAY: [(&str, &[Shown]); 7] = [
             ("limit", true),
             ("bytes", false),
             ("decap", true),
+            ("decap_depth", false),
             ("defrag", true),
             ("dedup", false),
             ("sample", false),

@@ -16,7 +16,7 @@ pub(crate) struct Inspect {
     pub(crate) inputs: Vec<PathBuf>,
 
     /// List the reasons why packets are not tracked, the encapsulations that were followed or not,
-    /// and the unknown numbers, each with the first packets
+    /// and the unknown numbers, each with the first packets; docs/decoding.md explains the reasons
     #[arg(long)]
     pub(crate) why: bool,
 

@@ -34,7 +34,7 @@ pub(crate) struct RecordInput {
     pub(crate) to: Option<Instant>,
 
     /// Select only records that match, for example 'protocol == tcp and bytes > 1M';
-    /// docs/selecting.md lists names and operators
+    /// docs/selecting.md lists names and operators; packets and bytes are those of one direction
     #[arg(long = "where", value_name = "EXPRESSION", value_parser = parse::from_str::<Where>)]
     pub(crate) record_filter: Option<Where>,
 

@@ -7,7 +7,7 @@ use flowloom::packet::census::Tally;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{counted, grouped};
+use super::{bytes, counted, grouped};
 
 /// The number of packets, and the first ones.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
@@ -88,10 +88,13 @@ pub(crate) struct Encapsulations {
     /// Packets whose IP length exceeds their frame, which bounds their IP bytes; absent without.
     #[serde(skip_serializing_if = "Option::is_none")]
     ip_beyond_frame: Option<Figures>,
-    /// Packets that state more bytes on the wire than a frame of theirs can have. In flows and
-    /// records they end with the IP packet. Absent without.
+    /// Packets that state more bytes on the wire than a frame of theirs can have. They count up to
+    /// the end of the IP packet, or the captured bytes. Absent without.
     #[serde(skip_serializing_if = "Option::is_none")]
     wire_impossible: Option<Figures>,
+    /// The bytes that count for these packets; absent without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wire_replaced_bytes: Option<u64>,
 }
 
 impl Encapsulations {
@@ -130,6 +133,7 @@ impl Encapsulations {
             unknown_others: counts.other_unknown(),
             ip_beyond_frame: some(counts.ip_beyond_frame()),
             wire_impossible: some(counts.wire_impossible()),
+            wire_replaced_bytes: Some(counts.wire_replaced_bytes()).filter(|bytes| *bytes > 0),
         }
     }
 
@@ -169,16 +173,18 @@ impl Encapsulations {
 
     /// Returns lines about impossible lengths.
     pub(crate) fn length_lines(&self) -> impl Iterator<Item = String> {
-        [
-            ("IP length beyond the frame, so the frame length is used", &self.ip_beyond_frame),
-            ("implausible length on the wire, so the IP or captured length is used", &self.wire_impossible),
-        ]
-        .into_iter()
-        .filter_map(|(what, figures)| {
-            let Figures { packets, first_packets } = figures.as_ref()?;
-            let first = first_packets.first().copied().unwrap_or_default();
-            Some(format!("Noted       {what}: {}   first: packet {first}", grouped(*packets)))
-        })
+        let replaced = format!(
+            "implausible length on the wire, so that of the IP packet or the captured one counts, together {}",
+            bytes(self.wire_replaced_bytes.unwrap_or_default())
+        );
+        let beyond = String::from("IP length beyond the frame, so the frame length is used");
+        [(beyond, &self.ip_beyond_frame), (replaced, &self.wire_impossible)].into_iter().filter_map(
+            |(what, figures)| {
+                let Figures { packets, first_packets } = figures.as_ref()?;
+                let first = first_packets.first().copied().unwrap_or_default();
+                Some(format!("Noted       {what}: {}   first: packet {first}", counted(*packets, "packet")))
+            },
+        )
     }
 
     /// Returns all counts, one per line.

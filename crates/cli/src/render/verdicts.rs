@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::rules::FamilyResult;
 use super::words::{rule_forms, verdicts};
-use super::{counted, grouped, percent, warn};
+use super::{bytes, counted, grouped, percent, warn};
 use crate::args::Common;
 
 /// Verdicts, and the rules that gave them.
@@ -98,8 +98,8 @@ impl FirewallFigures {
         if self.undecided.packets > 0 {
             warn(
                 &format!(
-                    "{} lack what {} asks for and count as denied\n  --defrag joins fragments, of which only the \
-                     first has ports and a state; --assume decides all others",
+                    "{} lack what {} asks for and count as denied\n  of fragments only the first has ports and a \
+                     state: replay --defrag joins those that are captured whole; --assume decides all others",
                     counted(self.undecided.packets, "packet"),
                     self.rules_path
                 ),
@@ -139,9 +139,10 @@ impl FirewallFigures {
         let all = self.accepted.packets + self.denied.packets;
         let part = |name: &str, hits: &HitFigures| {
             format!(
-                "{name} {} ({}), {} by the first packet",
+                "{name} {} ({}), {}, {} by the first packet",
                 counted(hits.packets, "packet"),
                 percent(hits.packets, all),
+                bytes(hits.bytes),
                 counted(hits.flows, "flow")
             )
         };

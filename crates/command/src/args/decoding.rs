@@ -1,5 +1,7 @@
 //! Options of the decoder, shared by the commands that decode.
 
+use std::num::NonZeroU8;
+
 use clap::Args;
 use flowloom::packet::DecodeOptions;
 use flowloom::packet::decode::CustomEncapsulations;
@@ -13,6 +15,10 @@ pub struct DecodingOptions {
     /// Follow tunnels to the innermost headers
     #[arg(long)]
     pub decap: bool,
+
+    /// Follow at most N tunnels, one within the other: 1 shows the addresses within the outermost
+    #[arg(long, value_name = "N", requires = "decap")]
+    pub decap_depth: Option<NonZeroU8>,
 
     /// Read this Ethertype as a VLAN tag, in addition to the known ones, for example 0x9901;
     /// repeatable
@@ -49,6 +55,7 @@ impl DecodingOptions {
     pub fn options(&self) -> Result<DecodeOptions, Failure> {
         let options = DecodeOptions::new()
             .with_decap(self.decap)
+            .with_decap_depth(self.decap_depth)
             .with_esp_null(self.esp_null)
             .with_ignore_vlan(self.ignore_vlan)
             .with_esp_spi(self.esp_spi)
@@ -75,6 +82,7 @@ impl DecodingOptions {
             set.map(|(_, name)| (*name).to_owned()).collect()
         };
         let mut words = named(&[(self.decap, "--decap")]);
+        words.extend(self.decap_depth.iter().map(|depth| format!("--decap-depth {depth}")));
         words.extend(self.tag_type.iter().map(|number| format!("--tag-type {number:#06x}")));
         words.extend(self.tunnel.iter().map(|(name, port)| format!("--tunnel {name}={port}")));
         words.extend(named(&[

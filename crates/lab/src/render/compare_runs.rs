@@ -41,6 +41,9 @@ pub struct Run {
     pub path: String,
     /// Packets of its inputs.
     pub packets: u64,
+    /// The rest of a sample: it has the first of so many packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub one_of: Option<u64>,
     /// Their bytes on the wire.
     pub bytes: u64,
     /// Flow records.
@@ -240,8 +243,9 @@ impl CompareRuns {
         let seconds = |ns: u64| format!("{:.3} s", ns as f64 / 1e9);
         let run = |run: &Run| {
             let state = if run.is_complete { "" } else { ", incomplete" };
+            let sample = run.one_of.map_or_else(String::new, |n| format!(" (a sample of 1 in {n})"));
             format!(
-                "{}: {}, {}, {} in {} from {}{state}",
+                "{}: {}{sample}, {}, {} in {} from {}{state}",
                 run.path,
                 counted(run.packets, "packet"),
                 bytes(run.bytes),

@@ -9,6 +9,7 @@
 //! others 5
 //! ip_beyond_frame 2 7,8           packets, first packet numbers
 //! wire_impossible 1 9
+//! wire_replaced 1514             bytes that count for those
 //! ```
 
 use super::{EncapsulationCounts, FIRST_PACKETS_MAX, NotFollowed, Tally, UNKNOWN_MAX};
@@ -49,8 +50,9 @@ impl EncapsulationCounts {
             [("ip_beyond_frame", &self.ip_beyond_frame), ("wire_impossible", &self.wire_impossible)];
         let lengths = lengths.into_iter().filter(|(_, tally)| tally.packets > 0);
         let lengths = lengths.map(|(name, tally)| format!("{name} {tally}"));
+        let replaced = (self.wire_replaced > 0).then(|| format!("wire_replaced {}", self.wire_replaced));
         let tunnels = followed.chain(left).chain(nested);
-        tunnels.chain(unknown).chain(no_key).chain(others).chain(lengths).collect()
+        tunnels.chain(unknown).chain(no_key).chain(others).chain(lengths).chain(replaced).collect()
     }
 
     /// Reads counts from lines of text. Returns `None` if a line is not in the format of
@@ -83,6 +85,7 @@ impl EncapsulationCounts {
                 }
                 ["ip_beyond_frame", packets, first] => counts.ip_beyond_frame = tally(packets, first)?,
                 ["wire_impossible", packets, first] => counts.wire_impossible = tally(packets, first)?,
+                ["wire_replaced", bytes] => counts.wire_replaced = bytes.parse().ok()?,
                 ["others", packets] => counts.other_unknown = packets.parse().ok()?,
                 _ => return None,
             }
@@ -138,6 +141,7 @@ mod tests {
         }
         counts.no_key.insert(DropReason::NotIp, tally(6));
         counts.other_unknown = 7;
+        (counts.wire_impossible, counts.wire_replaced) = (tally(3), 900);
         assert_eq!(EncapsulationCounts::from_lines(&counts.to_lines()), Some(counts));
     }
 

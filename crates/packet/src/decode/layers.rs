@@ -55,6 +55,12 @@ impl<'a> Layers<'a> {
         if self.depth > DEPTH_MAX { Err(DropReason::Depth) } else { Ok(self) }
     }
 
+    /// Enters a tunnel.
+    pub(super) fn deeper_by_tunnel(self) -> Result<Self, DropReason> {
+        let layers = self.deeper()?;
+        Ok(Self { options: layers.options.within_tunnel(), ..layers })
+    }
+
     /// Returns `N` bytes at an offset, or the drop reason if not all of them exist.
     #[inline]
     pub(super) fn take<const N: usize>(

@@ -30,7 +30,7 @@ impl Layers<'_> {
             4 => layers.ipv4(at),
             6 => layers.ipv6(at),
             // A pseudowire carries Ethernet, and counts as a tunnel.
-            _ if layers.options.decap => layers.deeper()?.enter(PSEUDOWIRE, at),
+            _ if layers.options.decap => layers.deeper_by_tunnel()?.enter(PSEUDOWIRE, at),
             first => layers.not_ip(Unknown::UnderLabels(first)),
         }
     }

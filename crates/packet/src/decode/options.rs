@@ -1,5 +1,7 @@
 //! The options of the decoder.
 
+use std::num::NonZeroU8;
+
 use super::custom::CustomEncapsulations;
 
 /// The treatment of tunnels, and encapsulations in addition to the tables.
@@ -17,6 +19,9 @@ use super::custom::CustomEncapsulations;
 pub struct DecodeOptions {
     /// Follow tunnels to the innermost IP header instead of stopping at the outermost.
     pub decap: bool,
+    /// With [`decap`](Self::decap): the number of tunnels, one within the other, that are followed
+    /// at most; `None` for all. The key is then that of the packet in the last of them.
+    pub decap_depth: Option<NonZeroU8>,
     /// Read ESP as unencrypted if its trailer fits. The payload must then be plain.
     pub esp_null: bool,
     /// Give an ICMP error the key of the flow that it concerns, if it quotes a packet with a key.
@@ -37,6 +42,7 @@ impl DecodeOptions {
     pub const fn new() -> Self {
         Self {
             decap: false,
+            decap_depth: None,
             esp_null: false,
             errors_by_flow: false,
             ignore_vlan: false,
@@ -77,6 +83,22 @@ impl DecodeOptions {
     #[must_use]
     pub const fn with_custom(mut self, custom: &'static CustomEncapsulations) -> Self {
         self.custom = Some(custom);
+        self
+    }
+
+    /// Sets [`decap_depth`](Self::decap_depth).
+    #[must_use]
+    pub const fn with_decap_depth(mut self, depth: Option<NonZeroU8>) -> Self {
+        self.decap_depth = depth;
+        self
+    }
+
+    /// Returns the options for what a tunnel carries.
+    pub(super) fn within_tunnel(mut self) -> Self {
+        if let Some(depth) = self.decap_depth {
+            self.decap_depth = NonZeroU8::new(depth.get() - 1);
+            self.decap = self.decap_depth.is_some();
+        }
         self
     }
 

@@ -21,7 +21,7 @@ impl Layers<'_> {
         } else {
             (table::of_protocol(network.protocol)?, network.transport_at)
         };
-        let inner = self.deeper().and_then(|layers| layers.enter(entry, at));
+        let inner = self.deeper_by_tunnel().and_then(|layers| layers.enter(entry, at));
         match inner {
             Ok(headers) => Some(Ok(headers)),
             Err(DropReason::Depth) => Some(Err(DropReason::Depth)),
@@ -120,7 +120,9 @@ impl Layers<'_> {
 mod tests {
     use super::super::frames::{QUERY, ethernet, inner, ipv4, ipv6, on, plain, ports, query, tag, udp};
     use super::*;
+    use crate::decode::{DecodeOptions, decode};
     use crate::link::LinkType;
+    use std::num::NonZeroU8;
 
     const IPV4_IN_IP: u8 = 4;
     use flowloom_flow_key::protocol::GRE;
@@ -140,6 +142,33 @@ mod tests {
 
     fn query6() -> Vec<u8> {
         ipv6(UDP, &udp(1000, 53, b"ask?"))
+    }
+
+    #[test]
+    fn tunnels_beyond_the_depth_are_not_followed() {
+        let addressed = |last: u8, protocol, carried: &[u8]| {
+            let mut packet = ipv4(protocol, carried);
+            packet[19] = last;
+            packet
+        };
+        let three = addressed(
+            1,
+            IPV4_IN_IP,
+            &addressed(2, IPV4_IN_IP, &addressed(3, UDP, &udp(1000, 53, b"ask?"))),
+        );
+        let last = |options| {
+            let headers = decode(LinkType::RAW, &three, options).unwrap();
+            (
+                headers.tuple().destination.to_string().rsplit('.').next().unwrap().to_owned(),
+                headers.network_offset,
+            )
+        };
+        let deep = |depth| DecodeOptions::new().with_decap(true).with_decap_depth(NonZeroU8::new(depth));
+        let expected = [(0, "3", 40), (1, "2", 20), (2, "3", 40), (9, "3", 40)];
+        for (depth, address, offset) in expected {
+            assert_eq!(last(deep(depth)), (address.to_owned(), offset), "{depth}");
+        }
+        assert_eq!(last(DecodeOptions::new()).0, "1");
     }
 
     #[test]

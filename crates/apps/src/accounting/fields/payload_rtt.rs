@@ -65,7 +65,11 @@ const fn column(name: &'static str, description: &'static str) -> Column {
 
 impl Fields for PayloadRtt {
     const COLUMNS: &'static [Column] = &[
-        column("rtt_min", "The shortest time from TCP data of the source to its acknowledgement."),
+        column(
+            "rtt_min",
+            "The shortest time from TCP data of the source to its acknowledgement. Data that were sent \
+             again are not timed.",
+        ),
         column("rtt_mean", "The mean of these times, rounded down."),
         column("rtt_max", "The longest of these times."),
         column("rtt_deviation", "The standard deviation of these times, rounded down."),

@@ -59,7 +59,8 @@ fn number(document: &Value, name: &str) -> u64 {
 fn run(path: &Path, document: &Value) -> Run {
     Run {
         path: path.display().to_string(),
-        packets: number(document, "packets"),
+        packets: document["sampling"]["packets"].as_u64().unwrap_or_else(|| number(document, "packets")),
+        one_of: document["sampling"]["one_of"].as_u64(),
         bytes: number(document, "bytes_on_wire"),
         flows: number(document, "flows"),
         span_ns: number(document, "last_ns").saturating_sub(number(document, "first_ns")),
