@@ -133,7 +133,7 @@ impl LiveRules {
 /// live.replace(rules()?);
 /// // Once per packet:
 /// worker.refresh();
-/// let judgement = worker.rules().judge_packet(Packet::new(FiveTuple::default()));
+/// let judgement = worker.rules().judge_packet(Packet::new(FiveTuple::v4([10, 0, 0, 1], [10, 0, 0, 2], 1, 2, 6)));
 /// worker.count(judgement, 60);
 /// assert_eq!((live.counts().denied.packets, live.counts().generation), (1, 2));
 /// # Ok::<(), flowloom_classifier::BuildError>(())
