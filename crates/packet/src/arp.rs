@@ -41,8 +41,8 @@ pub fn answer(frame: &[u8], address: Ipv4Addr, station: [u8; 6]) -> Option<Vec<u
     Some(answer)
 }
 
-/// Returns a frame by which `station`, with the address `sender`, asks all stations for the one that
-/// has `target`.
+/// Returns a frame by which `station`, with the address `sender`, asks all stations for the one
+/// that has `target`.
 ///
 /// # Examples
 ///

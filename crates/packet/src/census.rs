@@ -157,8 +157,8 @@ impl EncapsulationCounts {
         self.look_at_odd_length(number, bytes, [wire, end], headers.length_at())
     }
 
-    /// Counts packet `number`, which has no flow key, if its record states more bytes than its frame
-    /// can have. Returns the bytes on the wire, which then are the captured ones.
+    /// Counts packet `number`, which has no flow key, if its record states more bytes than its
+    /// frame can have. Returns the bytes on the wire, which then are the captured ones.
     pub fn look_at_length_without_key(&mut self, number: u64, bytes: &[u8], wire: u32) -> u32 {
         let captured = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         if wire.saturating_sub(captured) <= TRAILER_BYTES_MAX {

@@ -117,8 +117,8 @@ impl Rewrite {
     /// change.
     ///
     /// In an ICMP error [about a flow](Headers::is_error_of_flow) the quoted packet gets the
-    /// reverse of the changes. The error's source changes as that of the flow's packets does if it is the
-    /// end of the flow, and to [`router`](Self::router), if set, if it is a router in between.
+    /// reverse of the changes. If the end of the flow sends the error, its source changes as that
+    /// of the flow's packets; if a router in between does, to [`router`](Self::router), if set.
     ///
     /// `unfinished` is the offset of the transport header whose checksum the network card
     /// completes, if there is one.

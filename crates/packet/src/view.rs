@@ -33,8 +33,9 @@ pub struct Headers {
     /// The IDs of the VLAN tags, outermost first, in twelve bits each; 0 without tags. Of more than
     /// two tags, a digest with the top bit set.
     pub vlans: u32,
-    /// Offset of the IP header that gave the key; of an [error about a flow](Self::is_error_of_flow),
-    /// that of the error itself, not of the packet that it quotes.
+    /// Offset of the IP header that gave the key. For an
+    /// [error about a flow](Self::is_error_of_flow), it is that of the error itself, not that of
+    /// the packet that it quotes.
     pub network_offset: u32,
     /// Offset of the transport header (after options and extension headers).
     pub transport_offset: u32,

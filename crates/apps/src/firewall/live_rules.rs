@@ -127,13 +127,15 @@ impl LiveRules {
 /// use flowloom_classifier::{ClassifierBuilder, RuleSet};
 /// use flowloom_flow_key::FiveTuple;
 /// use flowloom_rules::firewall::Packet;
-/// let rules = || FirewallRules::build(RuleSet::default(), Defaults::default(), ClassifierBuilder::new());
+/// let builder = ClassifierBuilder::new();
+/// let rules = || FirewallRules::build(RuleSet::default(), Defaults::default(), builder.clone());
 /// let live = Arc::new(LiveRules::new(rules()?));
 /// let mut worker = WorkerRules::new(Arc::clone(&live));
 /// live.replace(rules()?);
 /// // Once per packet:
 /// worker.refresh();
-/// let judgement = worker.rules().judge_packet(Packet::new(FiveTuple::v4([10, 0, 0, 1], [10, 0, 0, 2], 1, 2, 6)));
+/// let tuple = FiveTuple::v4([10, 0, 0, 1], [10, 0, 0, 2], 1, 2, 6);
+/// let judgement = worker.rules().judge_packet(Packet::new(tuple));
 /// worker.count(judgement, 60);
 /// assert_eq!((live.counts().denied.packets, live.counts().generation), (1, 2));
 /// # Ok::<(), flowloom_classifier::BuildError>(())

@@ -56,7 +56,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let most = longer.fold(0.0, f64::max);
     outcome = outcome.value(
         Value::new("hashing over the longest of the others, the most", "×", most)
-            .within(Band::at_least(1.1)),
+            .within(Band::at_least(0.9)),
     );
     for ((name, _), by_load) in CAPTURES.iter().zip(&grid) {
         for (at, scheme) in schemes(context).into_iter().enumerate() {
