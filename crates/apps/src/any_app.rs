@@ -192,4 +192,8 @@ impl<A: App<Flow: RecordState>> App for Typed<A> {
     fn on_time(&mut self, time_ns: u64) {
         self.0.on_time(time_ns);
     }
+
+    fn on_wire_time(&mut self, time_ns: u64, actions: &mut Actions) {
+        self.0.on_wire_time(time_ns, actions);
+    }
 }

@@ -148,6 +148,12 @@ pub trait App: Send {
     /// this method about once per batch of packets, and with live input also while no packets
     /// arrive, several times per second.
     fn on_time(&mut self, _time_ns: u64) {}
+
+    /// Sends frames of the application's own on a [wire](crate::run_wires) as time passes, such as
+    /// a question for a station. The engine calls this method at the first frame and then about ten
+    /// times per second, also while no frames arrive. The time is that of the latest frame and of
+    /// the silence since; 0 before the first frame. The application cannot rewrite a frame here.
+    fn on_wire_time(&mut self, _time_ns: u64, _actions: &mut Actions) {}
 }
 
 /// An application that is chosen at run time.
@@ -187,6 +193,10 @@ impl<T: App + ?Sized> App for Box<T> {
 
     fn on_time(&mut self, time_ns: u64) {
         (**self).on_time(time_ns);
+    }
+
+    fn on_wire_time(&mut self, time_ns: u64, actions: &mut Actions) {
+        (**self).on_wire_time(time_ns, actions);
     }
 }
 
@@ -244,6 +254,11 @@ impl<A: App, B: App> App for (A, B) {
     fn on_time(&mut self, time_ns: u64) {
         self.0.on_time(time_ns);
         self.1.on_time(time_ns);
+    }
+
+    fn on_wire_time(&mut self, time_ns: u64, actions: &mut Actions) {
+        self.0.on_wire_time(time_ns, actions);
+        self.1.on_wire_time(time_ns, actions);
     }
 }
 

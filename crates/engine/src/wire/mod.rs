@@ -128,6 +128,7 @@ where
                     stage: builders.stage(i)?,
                     burst: Burst::new(),
                     options: options.clone(),
+                    spoken_ns: None,
                     arrivals: Arrivals::new(false, config.decode),
                     losses: Losses::default(),
                     counts: DecisionCounts::default(),

@@ -53,6 +53,8 @@ pub(super) struct WireStage<'a, W> {
     pub(super) stage: FlowStage<'a>,
     pub(super) burst: Burst,
     pub(super) options: WireOptions,
+    /// The time at which the application could last send frames of its own.
+    pub(super) spoken_ns: Option<u64>,
     pub(super) arrivals: Arrivals,
     pub(super) losses: Losses,
     pub(super) counts: DecisionCounts,
@@ -136,6 +138,19 @@ impl<W: Wire> WireStage<'_, W> {
         } else {
             self.stage.flows.flush_if_requested();
         }
+        self.speak(time_ns);
+    }
+
+    /// Lets the application send frames of its own.
+    fn speak(&mut self, time_ns: u64) {
+        self.spoken_ns = Some(time_ns);
+        let Self { wire, stage, counts, batch, .. } = self;
+        let actions = &mut batch.actions;
+        stage.runner.decider().on_wire_time(time_ns, actions);
+        actions.rewrite = None;
+        for (port, bytes) in actions.emitted.drain(..) {
+            counts.emitted += u64::from(wire.emit(port, &bytes));
+        }
     }
 
     /// Judges the frames of a batch, and sends them.
@@ -145,6 +160,9 @@ impl<W: Wire> WireStage<'_, W> {
         let first_ns = if now_ns == 0 { stamped_ns } else { self.arrivals.without_packet(stamped_ns) };
         if self.arrivals.packets() > 0 && first_ns >= now_ns + TICK_NS {
             self.stage.pass_time(first_ns);
+        }
+        if self.spoken_ns.is_none_or(|spoken_ns| first_ns >= spoken_ns.saturating_add(TICK_NS)) {
+            self.speak(first_ns);
         }
         let first = self.arrive(frames);
         let mut next = 0;

@@ -139,6 +139,9 @@ pub(crate) trait Decider {
         reason: DropReason,
         actions: &mut Actions,
     ) -> Decision;
+
+    /// See [`App::on_wire_time`].
+    fn on_wire_time(&mut self, time_ns: u64, actions: &mut Actions);
 }
 
 impl<A: App> Decider for A {
@@ -153,6 +156,10 @@ impl<A: App> Decider for A {
         actions: &mut Actions,
     ) -> Decision {
         App::on_frame_without_flow(self, frame, reason, actions)
+    }
+
+    fn on_wire_time(&mut self, time_ns: u64, actions: &mut Actions) {
+        App::on_wire_time(self, time_ns, actions);
     }
 }
 

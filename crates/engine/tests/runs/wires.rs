@@ -374,6 +374,39 @@ impl App for Fragile {
     }
 }
 
+/// Sends a frame each time that it may, and lists these times.
+struct Asking<'a>(&'a std::sync::Mutex<Vec<u64>>);
+
+impl App for Asking<'_> {
+    type Flow = Seen;
+
+    fn on_packet(&mut self, _: &PacketView<'_>, _: &mut Seen) -> Verdict {
+        Verdict::Accept
+    }
+
+    fn on_wire_time(&mut self, time_ns: u64, actions: &mut Actions) {
+        self.0.lock().unwrap().push(time_ns);
+        actions.emit(1, vec![7; 60]);
+    }
+}
+
+#[test]
+fn an_application_sends_frames_of_its_own_ten_times_per_second() {
+    let mut given = frames(400, 20, 0);
+    (0..).zip(&mut given).for_each(|(i, frame)| frame.0 = 1_000_000_000 + i * 10_000_000);
+    let (control, times) = (Control::default(), std::sync::Mutex::default());
+    let mut list = List::new(&given, &control);
+    list.silent = Duration::from_millis(350);
+    let ran = run_one(list, &WireOptions::default(), |_| Asking(&times));
+    let times = times.into_inner().unwrap();
+    assert!(ran.is_balanced() && ran.decisions.emitted == times.len() as u64, "{ran:?}");
+    // Before the first frame, at each batch (about a third of a second), and in the silence behind
+    // the last one, which only the wall clock measures.
+    assert!(times.is_sorted() && times.contains(&1_000_000_000), "{times:?}");
+    let at_frames = times.iter().filter(|time_ns| given.iter().any(|frame| frame.0 == **time_ns)).count();
+    assert!((10..=40).contains(&at_frames), "{times:?}");
+}
+
 /// Lists the times of the frames that it gets.
 struct Listing<'a>(&'a std::sync::Mutex<Vec<u64>>);
 
