@@ -81,6 +81,19 @@ impl LiveRules {
         (self.generation(), Arc::clone(&place.current))
     }
 
+    /// Returns the rules of a generation, if they are the current ones or those that these replaced.
+    /// [`VerdictCounts::generation`] can be one less than the current one until each worker has
+    /// seen a packet.
+    pub fn rules(&self, generation: u32) -> Option<Arc<FirewallRules>> {
+        let place = locked(&self.rules);
+        match self.generation().checked_sub(generation)? {
+            0 => Some(Arc::clone(&place.current)),
+            // A replacement retires them last, and only the next one may free them.
+            1 => place.retired.last().map(Arc::clone),
+            _ => None,
+        }
+    }
+
     /// Returns the counts of all workers so far: of each [`Firewall`](super::Firewall) and
     /// [`WorkerRules`]. Each number is read separately, so a packet in
     /// process may be included in one number and not yet in another. All numbers agree once the
@@ -255,6 +268,12 @@ mod tests {
         assert_eq!((live.generation(), Arc::strong_count(&held)), (5, 2), "kept for its worker");
         let alive: Vec<bool> = weak.iter().map(|rules| rules.strong_count() > 0).collect();
         assert_eq!(alive, [false, false, true, true], "the last one waits for the next replacement");
+        for (generation, rules) in (2..).zip(&weak) {
+            let found = live.rules(generation).map(|rules| Arc::downgrade(&rules));
+            assert_eq!(found.is_some(), rules.strong_count() > 0, "{generation}");
+            assert!(found.is_none_or(|found| found.ptr_eq(rules)), "{generation}");
+        }
+        assert!(live.rules(6).is_none());
         drop(held);
         live.replace(empty());
         assert_eq!(locked(&live.rules).retired.len(), 1);

@@ -47,10 +47,12 @@ pub struct VerdictCounts {
     /// Packets denied because the rules ask for what they lack. [`VerdictCounts::denied`] includes
     /// them.
     pub undecided: Hits,
-    /// The generation of the rules that `by_rule` counts.
+    /// The generation of the rules that `by_rule` counts: of the newest rules that a worker has
+    /// used. [`LiveRules::rules`](super::LiveRules::rules) returns the rules.
     pub generation: u32,
-    /// Counts by rule number, of the newest rules only. The first entry is for packets that no rule
-    /// matched.
+    /// Counts by rule number, of these rules only. The first entry is for packets that no rule
+    /// matched. Packets that count as [`undecided`](Self::undecided) or
+    /// [`not_opened`](Self::not_opened) count for no rule.
     pub by_rule: Vec<Hits>,
     /// The same of the rules before them, of generation `generation - 1`: all packets that those
     /// judged, once each worker has used the newest rules. Empty if no worker used them.

@@ -77,6 +77,12 @@ pub struct Note {
     pub text: String,
 }
 
+impl std::fmt::Display for Note {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "line {}: {}", self.line, self.text)
+    }
+}
+
 /// Rules in matching order, with all their conditions.
 ///
 /// # Examples
