@@ -129,10 +129,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = WireOptions { no_flow: NO_FLOW, ..WireOptions::default() };
     let run = run_wires(&config, &options, wires, table, app, &Control::default(), None)?;
     let counts = live.counts();
-    let (_, rules) = live.current();
-    for (number, hits) in (0..).zip(&counts.by_rule).filter(|(_, hits)| hits.packets > 0) {
-        println!("{} packets: {}", hits.packets, rules.text(number));
+    for (generation, hits) in
+        [(counts.generation - 1, &counts.previous), (counts.generation, &counts.by_rule)]
+    {
+        let Some(rules) = live.rules(generation) else { continue };
+        for (number, hits) in (0..).zip(hits).filter(|(_, hits)| hits.packets > 0) {
+            println!("{} packets by rules {generation}: {}", hits.packets, rules.text(number));
+        }
     }
+    println!("{} packets were denied because they lack what rules ask for", counts.undecided.packets);
     run.report.fault.map_or(Ok(()), |fault| Err(fault.to_string().into()))
 }
 

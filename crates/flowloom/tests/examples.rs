@@ -80,14 +80,22 @@ fn a_port_of_the_translator_returns_when_its_flow_ends() -> Outcome {
     Ok(())
 }
 
-/// Returns a frame of 40 bytes of IP: a SYN, or a packet of another protocol with these ports.
+/// Returns a frame of 40 bytes of IP: a SYN, a datagram, or a packet of another protocol that begins
+/// with these ports.
 #[cfg(target_os = "linux")]
-fn frame(protocol: u8, source: [u8; 4], destination: [u8; 4], ports: [u16; 2]) -> Vec<u8> {
-    let mut frame = [[0; 12].as_slice(), &[8, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, protocol, 0, 0]].concat();
-    frame.extend([source, destination].concat());
-    frame.extend(ports.map(u16::to_be_bytes).concat());
-    // The rest of a TCP header without options; UDP reads its length here.
-    frame.extend([0, 20, 0, 0, 0, 0, 0, 0, 0x50, 2, 0, 0, 0, 0, 0, 0]);
+fn frame(protocol: u8, source: [u8; 4], destination: [u8; 4], [from, to]: [u16; 2]) -> Vec<u8> {
+    use etherparse::{IpNumber, PacketBuilder};
+    let packet = PacketBuilder::ethernet2([0; 6], [0; 6]).ipv4(source, destination, 64);
+    let mut frame = Vec::new();
+    match protocol {
+        6 => packet.tcp(from, to, 0, 0).syn().write(&mut frame, &[]),
+        17 => packet.udp(from, to).write(&mut frame, &[0; 12]),
+        other => {
+            let ports = [from, to].map(u16::to_be_bytes).concat();
+            packet.write(&mut frame, IpNumber(other), &[&ports, &[0; 16][..]].concat())
+        }
+    }
+    .expect("it is in memory");
     frame
 }
 

@@ -20,7 +20,7 @@ pub fn ipv4_header_checksum_ok(bytes: &[u8]) -> bool {
 /// Returns the Internet checksum [RFC 1071] of consecutive parts. Each part except the last has an
 /// even length.
 #[must_use]
-pub(crate) fn internet_checksum(parts: &[&[u8]]) -> u16 {
+pub fn internet_checksum(parts: &[&[u8]]) -> u16 {
     let word = |pair: &[u8]| u64::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
     let mut sum: u64 = parts.iter().flat_map(|part| part.chunks(2)).map(word).sum();
     while sum > 0xFFFF {
