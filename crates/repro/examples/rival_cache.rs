@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             println!("{name:5}  {:.4}", counts[counts.len() - 1].miss_ratio());
         }
         if counts.iter().all(|one| one.misses == counts[2].misses) {
-            println!("No policy matters, since every session fits: name fewer bytes, such as 1024.");
+            println!("No policy matters, since every session fits: name fewer bytes.");
         }
         return Ok(());
     }

@@ -134,6 +134,8 @@ pub struct Sweep {
     pub about: &'static str,
     /// The points, in ascending order.
     pub points: Vec<Point>,
+    /// The seed of these runs.
+    pub seed: u64,
 }
 
 impl Sweep {
@@ -144,15 +146,12 @@ impl Sweep {
                 self.points.iter().filter(|point| matches!(point.verdict, Agreement::Agrees { .. }) == is);
             chosen.map(|point| point.at.to_string()).collect()
         };
-        match (at(true), at(false)) {
-            (holds, fails) if fails.is_empty() => format!("the claim holds at all of {}", holds.join(", ")),
-            (holds, fails) if holds.is_empty() => {
-                format!("the claim holds at none of {}", fails.join(", "))
-            }
-            (holds, fails) => {
-                format!("the claim holds at {}, not at {}", holds.join(", "), fails.join(", "))
-            }
-        }
+        let values = match (at(true), at(false)) {
+            (holds, fails) if fails.is_empty() => format!("all of {}", holds.join(", ")),
+            (holds, fails) if holds.is_empty() => format!("none of {}", fails.join(", ")),
+            (holds, fails) => format!("{}, not at {}", holds.join(", "), fails.join(", ")),
+        };
+        format!("with seed {}, the claim holds at {values}", self.seed)
     }
 }
 
@@ -257,7 +256,12 @@ fn merged(mut draws: Vec<Outcome>, seeds: &[u64]) -> Outcome {
         let Interval { outside, draws, .. } = interval;
         Some(format!("outside its band with {outside} of {draws} seeds: {}", value.name))
     });
-    let notes = draws[0].notes.iter().cloned().chain(outside).collect();
+    let is_common = |note: &String| draws.iter().all(|draw| draw.notes.contains(note));
+    let notes = draws[0]
+        .notes
+        .iter()
+        .map(|note| if is_common(note) { note.clone() } else { format!("Seed {}: {note}", seeds[0]) });
+    let notes = notes.chain(outside).collect();
     Outcome { values, charts, notes, verdict }
 }
 
@@ -332,7 +336,7 @@ fn verdict_of(draws: &[Outcome], seeds: &[u64], medians: &[Value]) -> Agreement 
     }
 }
 
-/// Maximum number of values that are kept per ablation, beside those that leave their band.
+/// Number of values that are kept per ablation beside those that leave their band.
 const EFFECTS: usize = 3;
 
 fn ablation(switch: &Switch, with: &Outcome, without: &Outcome) -> Ablation {
@@ -361,7 +365,7 @@ fn ablation(switch: &Switch, with: &Outcome, without: &Outcome) -> Ablation {
         })
         .collect();
     effects.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(b.2.share().total_cmp(&a.2.share())));
-    let shown = EFFECTS.max(outside.len());
+    let shown = EFFECTS + outside.len();
     let effects = effects.into_iter().take(shown).map(|(_, _, effect)| effect).collect();
     Ablation {
         switch: switch.name,
@@ -431,7 +435,7 @@ fn sweep(
         };
         points.push(Point { at, is_default, verdict });
     }
-    Ok(Sweep { guess: guess.name, unit: guess.unit, about: guess.about, points })
+    Ok(Sweep { guess: guess.name, unit: guess.unit, about: guess.about, points, seed: context.seed })
 }
 
 #[cfg(test)]
@@ -552,7 +556,7 @@ mod tests {
     fn sweep_reports_the_region_of_agreement() {
         let context = Context::new(Scale::Smoke, 1, &|| true);
         let examined = examine(&ITEM, &context, Plan { sweep: true, ..Plan::default() }).unwrap();
-        assert_eq!(examined.sweeps[0].region(), "the claim holds at 4, 9, not at 1");
+        assert_eq!(examined.sweeps[0].region(), "with seed 1, the claim holds at 4, 9, not at 1");
         assert_eq!(examined.sweeps[0].points.iter().filter(|point| point.is_default).count(), 1);
     }
 }

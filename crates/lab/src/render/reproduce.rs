@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use flowloom_repro::page::{number, stated};
-use flowloom_repro::{Agreement, Effect, Guess, Item, Plan, Record, Reproduction, Scale, Value, select};
+use flowloom_repro::{
+    Agreement, Effect, Guess, Item, Noticed, Plan, Record, Reproduction, Scale, Value, select,
+};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
@@ -223,14 +225,21 @@ fn item_lines(record: &Record, asked: Plan) -> Vec<String> {
     for ablation in &record.ablations {
         let is_outside = |effect: &&Effect| ablation.outside.contains(&effect.name);
         let outside: Vec<String> = ablation.effects.iter().filter(is_outside).map(Effect::words).collect();
+        let inside = ablation.effects.iter().filter(|effect| !is_outside(effect));
+        let inside: Vec<String> = inside.map(Effect::words).collect();
+        let noticed = match ablation.noticed {
+            Noticed::ByVerdict | Noticed::ByBand => format!("noticed {}", ablation.noticed.words()),
+            _ => ablation.noticed.words().to_owned(),
+        };
         let text = format!(
-            "{} ({}): {}, noticed {}{}{}",
+            "{} ({}): {}, {noticed}{}{}{}{}",
             ablation.switch,
             ablation.about,
             ablation.verdict.word(),
-            ablation.noticed.words(),
             if outside.is_empty() { "" } else { "; outside the band: " },
-            outside.join("; ")
+            outside.join("; "),
+            if inside.is_empty() { "" } else { "; of others, most change " },
+            inside.join("; ")
         );
         lines.extend(wrapped("without  ", &text));
     }

@@ -14,7 +14,7 @@ pub(super) const ITEM: Item = Item {
     fidelity: &[Fidelity::Simulated],
     switches: &[IMBALANCE],
     guesses: &[MOVE_COST, LOCK_COST, CACHE_COST],
-    draws: 10,
+    draws: 3,
     run,
     ..Item::PLAIN
 };
@@ -22,32 +22,41 @@ pub(super) const ITEM: Item = Item {
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let grid = grid(context)?;
     let high = LOADS.len() - 1;
-    // The captures on which hashing is above Packet Handoff and above bundles; the slides do not
-    // state whether bundles are stolen.
-    let highest = |bundles: &str| -> Vec<&str> {
-        CAPTURES
-            .iter()
-            .zip(&grid)
-            .map(|((name, _), by_load)| (*name, &by_load[high]))
-            .filter(|(_, row)| row[place("dh")].0 > AHEAD * row[place("ph")].0.max(row[place(bundles)].0))
-            .map(|(name, _)| name)
-            .collect()
+    // For each load, the captures on which hashing is above Packet Handoff and above bundles; the
+    // slides state neither the load nor whether bundles are stolen.
+    let highest = |bundles: &str| -> Vec<Vec<&str>> {
+        let at = |load: usize| {
+            let on = CAPTURES.iter().zip(&grid).filter(|(_, by_load)| {
+                let row = &by_load[load];
+                row[place("dh")].0 > AHEAD * row[place("ph")].0.max(row[place(bundles)].0)
+            });
+            on.map(|((name, _), _)| *name).collect()
+        };
+        (0..LOADS.len()).map(at).collect()
     };
     let (without, with) = (highest("lfb-ns"), highest("lfb"));
-    let words = |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let claimed =
+        [&without, &with].map(|loads| loads.iter().filter(|on| on.len() == CAPTURES.len()).count());
+    let words = |loads: &[Vec<&str>]| {
+        let at = LOADS.iter().zip(loads).map(|(load, on)| {
+            let on = match on.len() {
+                0 => String::from("none"),
+                3 => String::from("all three"),
+                _ => on.join(" and "),
+            };
+            format!("at {load} % on {on}")
+        });
+        at.collect::<Vec<_>>().join(", ")
+    };
+    let found = format!(
+        "with bundles that wait for their worker hashing has the highest {}; with bundles that are stolen {}",
+        words(&without),
+        words(&with)
+    );
     let mut outcome = Outcome::new(Agreement::from_check(
-        with.len() == 3,
-        format!(
-            "at {} % load, where bundles are stolen; where they wait for their worker, on {}. At low loads schemes hardly differ",
-            LOADS[high],
-            if without.len() == 3 { "all three too".to_owned() } else { words(&without) }
-        ),
-        format!(
-            "at {} % load it is the highest on {} where bundles are stolen, and on {} where they wait for their worker",
-            LOADS[high],
-            words(&with),
-            words(&without)
-        ),
+        claimed.into_iter().any(|loads| loads * 2 > LOADS.len()),
+        found.clone(),
+        format!("it depends on the load, which the slides do not state: {found}"),
     ));
     let longer = grid.iter().map(|by_load| {
         let others = ["ph", "lfb-ns", "lfb"].map(|other| by_load[high][place(other)].0);
@@ -59,22 +68,18 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             .within(Band::at_least(0.9)),
     );
     for ((name, _), by_load) in CAPTURES.iter().zip(&grid) {
-        for (at, scheme) in schemes(context).into_iter().enumerate() {
-            let mut value =
-                Value::new(format!("{name}, {} %: {scheme}", LOADS[high]), "µs", by_load[high][at].0);
-            if scheme == "flowpull" {
-                // Flowloom's scheme must not have the longest wait.
-                let others = ["dh", "ph", "lfb-ns", "lfb"].map(|other| by_load[high][place(other)].0);
-                let worst = others.into_iter().fold(0.0, f64::max);
-                value = value.band(0.0, worst);
+        for (load, row) in LOADS.iter().zip(by_load) {
+            for (at, scheme) in schemes(context).into_iter().enumerate() {
+                let mut value = Value::new(format!("{name}, {load} %: {scheme}"), "µs", row[at].0);
+                if scheme == "flowpull" {
+                    // Flowloom's scheme must not have the longest wait.
+                    let others = ["dh", "ph", "lfb-ns", "lfb"].map(|other| row[place(other)].0);
+                    value = value.band(0.0, others.into_iter().fold(0.0, f64::max));
+                }
+                outcome = outcome.value(value);
             }
-            outcome = outcome.value(value);
         }
     }
-    let outcome = outcome.note(
-        "How flows fall on queues moves hashing's latency by several times. On Many, where the others come near, the hundred thousand packets of \
-         a quick run need not show it ahead.",
-    );
     let charts = charts(&schemes(context), &grid, "average latency", |cell| cell.0);
     Ok(charts.into_iter().fold(outcome, Outcome::chart))
 }
