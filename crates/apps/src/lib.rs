@@ -64,6 +64,7 @@ pub mod l7_filter;
 #[cfg(all(feature = "firewall", feature = "l7-filter"))]
 pub mod meter;
 pub mod null;
+mod record_columns;
 pub mod record_state;
 #[cfg(all(test, feature = "firewall", feature = "l7-filter"))]
 mod reference;

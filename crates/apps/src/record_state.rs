@@ -2,7 +2,7 @@
 
 use flowloom_engine::{EndedBy, FlowRecord, FlowState};
 use flowloom_flow_key::{Direction, FlowKey};
-use flowloom_record::{Column, Group, GroupSet, Kind, Schema, Value, Word, element};
+use flowloom_record::{Column, Group, GroupSet, Schema, Value};
 
 #[cfg(feature = "l7-filter")]
 use crate::L7Flow;
@@ -13,31 +13,6 @@ use crate::accounting::{Accounted, AccountingRecord, Ends};
 #[cfg(feature = "firewall")]
 use crate::firewall::FirewallFlow;
 use crate::{NoState, SaveState as _, TcpFlow};
-
-/// The endpoint of the key that is the source.
-pub(crate) const SOURCE_END: Column =
-    source_end("source_end", "The endpoint of the key that is the source.");
-
-/// The name of a flow's protocol.
-pub(crate) const LABEL: Column =
-    Column::new("l7_protocol", Kind::Word(&[]), "The name of the protocol; `-` if no pattern has matched.")
-        .in_group(Group::Label)
-        .with_elements(element::APPLICATION);
-
-/// Returns the column of a name that says which endpoint of the key is the source.
-pub(crate) const fn source_end(name: &'static str, description: &'static str) -> Column {
-    const ENDS: &[Word] = &[Word::new("low", 0), Word::new("high", 0), Word::new("-", 0)];
-    Column::new(name, Kind::Word(ENDS), description).in_group(Group::Internal)
-}
-
-/// Returns the word of such a column.
-pub(crate) const fn end_word(source: Option<Direction>) -> &'static str {
-    match source {
-        Some(Direction::LowToHigh) => "low",
-        Some(Direction::HighToLow) => "high",
-        None => "-",
-    }
-}
 
 /// A flow state of which records are made.
 ///
@@ -307,7 +282,10 @@ impl<F: RecordState> RecordState for Probed<F> {
 
 #[cfg(test)]
 mod tests {
+    use flowloom_record::Kind;
+
     use super::*;
+    use crate::record_columns::{SOURCE_END, end_word};
 
     const COLUMNS: &[Column] = &[
         Column::new("word", Kind::Word(&[]), ""),

@@ -9,7 +9,7 @@ use flowloom_record::{Column, Kind, Value, Word, element};
 
 use crate::accounting::DirectionBasis;
 use crate::accounting::direction::Initiator;
-use crate::record_state::{SOURCE_END, end_word};
+use crate::record_columns::{SOURCE_END, end_word};
 use crate::save_state::{SaveState, put, words};
 
 const FIN: u16 = 1;

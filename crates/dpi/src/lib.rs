@@ -45,6 +45,7 @@
 //! ```
 
 mod builtin;
+mod bytes;
 mod compile;
 pub mod condition;
 mod determinize;

@@ -5,7 +5,6 @@ use crate::builtin::IMAGE as BUILTIN_IMAGE;
 use crate::compile::{self, Budget, Checked, GROUPS_MAX, PATTERNS_MAX, Spent};
 use crate::condition::{HEAD_BYTES, Payload, Truth};
 use crate::error::BuildError;
-use crate::image::{self, ImageError};
 use crate::pattern::{Match, Origin, Pattern, PatternId, Transport};
 use crate::signature::{Rule, Signature, signatures};
 use crate::table::{NONE, START, Table};
@@ -143,41 +142,6 @@ impl Scanner {
             return Ok(scanner);
         }
         Self::compile(patterns, budget)
-    }
-
-    /// Compiles patterns, as [`new`](Self::new) does. Returns an image of the scanner, from which
-    /// [`from_image`](Self::from_image) makes it without compiling.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`new`](Self::new).
-    pub fn to_image(patterns: &[Pattern]) -> Result<Vec<u8>, BuildError> {
-        image::write(patterns)
-    }
-
-    /// Returns the scanner of patterns from its image, which may come from any source. Takes about
-    /// a millisecond per thousand states.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ImageError`] if the image was made from other patterns, by another version, or is
-    /// damaged. [`new`](Self::new) then compiles the patterns.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use flowloom_dpi::{ImageError, Pattern, Scanner, Transport};
-    ///
-    /// let patterns = [Pattern::new("ssh", "^SSH-2")];
-    /// let image = Scanner::to_image(&patterns)?;
-    /// let scanner = Scanner::from_image(&patterns, &image)?;
-    /// assert!(scanner.scan_whole(Transport::Tcp, b"SSH-2.0").is_some());
-    /// let others = [Pattern::new("ssh", "^SSH-1")];
-    /// assert_eq!(Scanner::from_image(&others, &image).unwrap_err(), ImageError::OtherPatterns);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn from_image(patterns: &[Pattern], image: &[u8]) -> Result<Self, ImageError> {
-        image::read(patterns, image)
     }
 
     pub(crate) fn groups(&self) -> &[Vec<Table>; 2] {

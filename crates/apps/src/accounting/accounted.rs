@@ -9,7 +9,7 @@ use flowloom_record::{Column, Kind, Value};
 use super::EndReason;
 use super::connection::{Connection, FIN, Judgement, RST, SYN, Segment};
 use super::direction::{DirectionBasis, Initiator, has_tcp_header, opening};
-use crate::record_state::{LABEL, SOURCE_END, end_word};
+use crate::record_columns::{LABEL, SOURCE_END, end_word};
 use crate::save_state::{SaveState, put, words};
 
 /// Bits of [`Accounted::seen`] that count packets: enough for a thousand million packets per second

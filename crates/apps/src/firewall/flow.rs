@@ -6,7 +6,7 @@ use flowloom_packet::{Headers, InterfaceName};
 use flowloom_record::{Column, Group, Kind, Value, Word, element};
 
 use super::connection::Connection;
-use crate::record_state::{end_word, source_end};
+use crate::record_columns::{end_word, source_end};
 
 /// The verdict of a flow, the rule that gave it, and the counts of packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

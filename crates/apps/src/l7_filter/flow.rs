@@ -10,7 +10,7 @@ use super::label::{Confidence, Evidence, Seen};
 use super::names::Name;
 use super::pool::Lease;
 use crate::accounting::direction::Initiator;
-use crate::record_state::{LABEL, SOURCE_END, end_word};
+use crate::record_columns::{LABEL, SOURCE_END, end_word};
 
 /// The progress of identification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! A table in an image.
 
 use super::{DEAD, NONE, STATES_MAX, Table};
-use crate::image::{Reader, Writer};
+use crate::bytes::{Reader, Writer};
 
 /// A table has at most one class per byte.
 const SHIFT_MAX: usize = 8;

@@ -8,18 +8,15 @@
 //! equal transitions. An image is bound to its patterns by their digest, and every number that the
 //! scanner uses as an index is checked, so no image makes a scan panic.
 
-mod bytes;
-
 use std::fmt;
 
+use crate::bytes::{self, Reader, Writer};
 use crate::compile::{self, Budget, GROUPS_MAX, PATTERNS_MAX};
 use crate::error::BuildError;
 use crate::pattern::{Pattern, Transport};
 use crate::scanner::Scanner;
 use crate::signature::{is_weak, signatures_by};
 use crate::table::Table;
-
-pub(crate) use bytes::{Reader, Writer};
 
 /// The last byte is the version of the format.
 const MAGIC: [u8; 8] = *b"FLWMDPI\x01";
@@ -50,8 +47,45 @@ impl fmt::Display for ImageError {
 
 impl std::error::Error for ImageError {}
 
+impl Scanner {
+    /// Compiles patterns, as [`new`](Self::new) does. Returns an image of the scanner, from which
+    /// [`from_image`](Self::from_image) makes it without compiling.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`new`](Self::new).
+    pub fn to_image(patterns: &[Pattern]) -> Result<Vec<u8>, BuildError> {
+        write(patterns)
+    }
+
+    /// Returns the scanner of patterns from its image, which may come from any source. Takes about
+    /// a millisecond per thousand states.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ImageError`] if the image was made from other patterns, by another version, or is
+    /// damaged. [`new`](Self::new) then compiles the patterns.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_dpi::{ImageError, Pattern, Scanner, Transport};
+    ///
+    /// let patterns = [Pattern::new("ssh", "^SSH-2")];
+    /// let image = Scanner::to_image(&patterns)?;
+    /// let scanner = Scanner::from_image(&patterns, &image)?;
+    /// assert!(scanner.scan_whole(Transport::Tcp, b"SSH-2.0").is_some());
+    /// let others = [Pattern::new("ssh", "^SSH-1")];
+    /// assert_eq!(Scanner::from_image(&others, &image).unwrap_err(), ImageError::OtherPatterns);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn from_image(patterns: &[Pattern], image: &[u8]) -> Result<Self, ImageError> {
+        read(patterns, image)
+    }
+}
+
 /// Compiles patterns within the default budget. Returns the image of their scanner.
-pub(crate) fn write(patterns: &[Pattern]) -> Result<Vec<u8>, BuildError> {
+fn write(patterns: &[Pattern]) -> Result<Vec<u8>, BuildError> {
     let scanner = Scanner::compile(patterns, Budget::default())?;
     let mut out = Writer::default();
     out.fixed(&MAGIC);
@@ -71,7 +105,7 @@ pub(crate) fn write(patterns: &[Pattern]) -> Result<Vec<u8>, BuildError> {
 }
 
 /// Returns the scanner of patterns from its image.
-pub(crate) fn read(patterns: &[Pattern], image: &[u8]) -> Result<Scanner, ImageError> {
+fn read(patterns: &[Pattern], image: &[u8]) -> Result<Scanner, ImageError> {
     let rest = image.strip_prefix(&MAGIC).ok_or(ImageError::Foreign)?;
     let (made_from, _) = rest.split_first_chunk().ok_or(ImageError::Damaged)?;
     if image.len() < FIXED_BYTES {
