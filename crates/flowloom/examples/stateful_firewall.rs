@@ -130,7 +130,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let run = run_wires(&config, &options, wires, table, app, &Control::default(), None)?;
     let counts = live.counts();
     for (generation, hits) in
-        [(counts.generation - 1, &counts.previous), (counts.generation, &counts.by_rule)]
+        [(counts.previous_generation, &counts.previous), (counts.generation, &counts.by_rule)]
     {
         let Some(rules) = live.rules(generation) else { continue };
         for (number, hits) in (0..).zip(hits).filter(|(_, hits)| hits.packets > 0) {

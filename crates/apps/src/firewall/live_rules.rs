@@ -28,6 +28,8 @@ struct Counts {
     ended: VerdictCounts,
     /// The counters in use by workers.
     tallies: Vec<Arc<Tally>>,
+    /// The last counters of each of the two newest generations that workers have used and left.
+    latest: Vec<Arc<Tally>>,
 }
 
 /// The rules of a run, shared by its workers and by the threads that replace them.
@@ -52,7 +54,7 @@ impl LiveRules {
     /// Replaces the rules. The new rules judge each flow from its next packet on.
     ///
     /// This call frees earlier rules that no worker uses any more. At most one set per worker and
-    /// one more wait to be freed.
+    /// three more wait to be freed.
     pub fn replace(&self, rules: FirewallRules) {
         let rules = Arc::new(rules);
         let mut place = locked(&self.rules);
@@ -81,17 +83,17 @@ impl LiveRules {
         (self.generation(), Arc::clone(&place.current))
     }
 
-    /// Returns the rules of a generation, if they are the current ones or those that these replaced.
-    /// [`VerdictCounts::generation`] can be one less than the current one until each worker has
-    /// seen a packet.
+    /// Returns the rules of a generation, if they are the current ones or those of
+    /// [`VerdictCounts::generation`] or [`VerdictCounts::previous_generation`]. While no packet
+    /// comes, workers keep the rules that they used last, however often these are replaced.
     pub fn rules(&self, generation: u32) -> Option<Arc<FirewallRules>> {
-        let place = locked(&self.rules);
-        match self.generation().checked_sub(generation)? {
-            0 => Some(Arc::clone(&place.current)),
-            // A replacement retires them last, and only the next one may free them.
-            1 => place.retired.last().map(Arc::clone),
-            _ => None,
+        let (current, rules) = self.current();
+        if generation == current {
+            return Some(rules);
         }
+        let place = locked(&self.counts);
+        let used = place.tallies.iter().chain(&place.latest);
+        used.filter(|tally| tally.generation() == generation).map(|tally| tally.shared_rules()).next()
     }
 
     /// Returns the counts of all workers so far: of each [`Firewall`](super::Firewall) and
@@ -126,6 +128,11 @@ impl LiveRules {
         let mut place = locked(&self.counts);
         place.ended.add(&counts);
         place.tallies.retain(|other| !Arc::ptr_eq(other, tally));
+        place.latest.retain(|other| other.generation() != tally.generation());
+        place.latest.push(Arc::clone(tally));
+        place.latest.sort_by_key(|other| std::cmp::Reverse(other.generation()));
+        // No rules are freed here: the handle has them until the next replacement.
+        place.latest.truncate(2);
     }
 }
 
@@ -223,6 +230,7 @@ mod tests {
     use flowloom_classifier::RuleSet;
 
     use super::super::rules::Defaults;
+    use super::super::tally::Hits;
     use super::*;
 
     #[test]
@@ -255,6 +263,45 @@ mod tests {
     }
 
     #[test]
+    fn rules_are_known_for_each_generation_that_has_counts() {
+        let empty = || FirewallRules::scanning(RuleSet::default(), Defaults::default());
+        let live = Arc::new(LiveRules::new(empty()));
+        let mut workers = [WorkerRules::new(Arc::clone(&live)), WorkerRules::new(Arc::clone(&live))];
+        let denied = |worker: &WorkerRules| worker.tally.rule(0).packet(60);
+        let generations = || {
+            let counts = live.counts();
+            let packets = |hits: &[Hits]| hits.first().map_or(0, |hits| hits.packets);
+            [
+                (counts.generation, packets(&counts.by_rule), live.rules(counts.generation).is_some()),
+                (
+                    counts.previous_generation,
+                    packets(&counts.previous),
+                    live.rules(counts.previous_generation).is_some(),
+                ),
+            ]
+        };
+        denied(&workers[0]);
+        for _ in 0..3 {
+            live.replace(empty());
+        }
+        assert_eq!(
+            (live.generation(), generations()),
+            (4, [(1, 1, true), (0, 0, false)]),
+            "no packet came"
+        );
+        workers[1].refresh();
+        denied(&workers[1]);
+        assert_eq!(generations(), [(4, 1, true), (1, 1, true)]);
+        live.replace(empty());
+        workers[0].refresh();
+        denied(&workers[0]);
+        assert_eq!(generations(), [(5, 1, true), (4, 1, true)]);
+        drop(workers);
+        assert_eq!(generations(), [(5, 1, true), (4, 1, true)]);
+        assert_eq!(live.counts().denied.packets, 3);
+    }
+
+    #[test]
     fn a_replacement_frees_earlier_rules_that_no_worker_uses() {
         let empty = || FirewallRules::scanning(RuleSet::default(), Defaults::default());
         let live = LiveRules::new(empty());
@@ -268,12 +315,6 @@ mod tests {
         assert_eq!((live.generation(), Arc::strong_count(&held)), (5, 2), "kept for its worker");
         let alive: Vec<bool> = weak.iter().map(|rules| rules.strong_count() > 0).collect();
         assert_eq!(alive, [false, false, true, true], "the last one waits for the next replacement");
-        for (generation, rules) in (2..).zip(&weak) {
-            let found = live.rules(generation).map(|rules| Arc::downgrade(&rules));
-            assert_eq!(found.is_some(), rules.strong_count() > 0, "{generation}");
-            assert!(found.is_none_or(|found| found.ptr_eq(rules)), "{generation}");
-        }
-        assert!(live.rules(6).is_none());
         drop(held);
         live.replace(empty());
         assert_eq!(locked(&live.rules).retired.len(), 1);

@@ -30,8 +30,10 @@ impl Default for Defaults {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Judgement {
-    /// The number of the first matching rule in the order of the file, counted from 1; 0 if no rule
-    /// matches.
+    /// The number of the first matching rule, counted from 1; 0 if no rule matches. Rules have the
+    /// order in which they are evaluated, which begins with the chain that packets enter:
+    /// [`Policy::sources`](flowloom_rules::firewall::Policy::sources) has the line and the chain of
+    /// rule `number` at `number - 1`.
     pub number: u32,
     /// The verdict.
     pub verdict: Verdict,
@@ -315,10 +317,24 @@ impl FirewallRules {
         self.id(number).and_then(|id| self.set().get(id))
     }
 
-    /// Returns the text of the rule with a number.
+    /// Returns the text of the rule with a number. Of a rule with several alternatives, such as a
+    /// map of verdicts, it has those that count under this number, at most eight.
     #[must_use]
     pub fn text(&self, number: u32) -> String {
-        self.id(number).map(|id| self.policy().text(id)).unwrap_or_default()
+        const ALTERNATIVES_MAX: usize = 8;
+        let mut texts: Vec<String> = Vec::new();
+        for (id, _) in (0..).zip(&self.judgements).filter(|(_, judgement)| judgement.number == number) {
+            let text = self.policy().text(RuleId(id));
+            if texts.contains(&text) {
+                continue;
+            }
+            if texts.len() == ALTERNATIVES_MAX {
+                texts.push(String::from("…"));
+                break;
+            }
+            texts.push(text);
+        }
+        texts.join(" or ")
     }
 
     fn id(&self, number: u32) -> Option<RuleId> {

@@ -54,8 +54,10 @@ pub struct VerdictCounts {
     /// matched. Packets that count as [`undecided`](Self::undecided) or
     /// [`not_opened`](Self::not_opened) count for no rule.
     pub by_rule: Vec<Hits>,
-    /// The same of the rules before them, of generation `generation - 1`: all packets that those
-    /// judged, once each worker has used the newest rules. Empty if no worker used them.
+    /// The generation of the rules that `previous` counts: of the newest earlier rules that a
+    /// worker has used; 0 if there are none.
+    pub previous_generation: u32,
+    /// The same of these rules: all packets that they judged, once each worker has used newer ones.
     pub previous: Vec<Hits>,
 }
 
@@ -70,20 +72,24 @@ impl VerdictCounts {
         self.not_opened.add(other.not_opened);
         self.undecided.add(other.undecided);
         self.add_rules(other.generation, &other.by_rule);
-        self.add_rules(other.generation.saturating_sub(1), &other.previous);
+        self.add_rules(other.previous_generation, &other.previous);
     }
 
     /// Adds the counts of a generation's rules.
     fn add_rules(&mut self, generation: u32, more: &[Hits]) {
         if generation > self.generation {
-            let before = std::mem::take(&mut self.by_rule);
-            self.previous = if generation == self.generation + 1 { before } else { Vec::new() };
+            (self.previous_generation, self.previous) =
+                (self.generation, std::mem::take(&mut self.by_rule));
             self.generation = generation;
+        } else if generation > self.previous_generation && generation < self.generation {
+            (self.previous_generation, self.previous) = (generation, Vec::new());
         }
-        let hits = match self.generation - generation {
-            0 => &mut self.by_rule,
-            1 => &mut self.previous,
-            _ => return,
+        let hits = if generation == self.generation {
+            &mut self.by_rule
+        } else if generation == self.previous_generation {
+            &mut self.previous
+        } else {
+            return;
         };
         if hits.len() < more.len() {
             hits.resize(more.len(), Hits::default());
@@ -166,6 +172,11 @@ impl Tally {
     #[inline]
     pub(super) fn rules(&self) -> &FirewallRules {
         &self.rules
+    }
+
+    /// Returns these rules, to keep.
+    pub(super) fn shared_rules(&self) -> Arc<FirewallRules> {
+        Arc::clone(&self.rules)
     }
 
     /// Returns their generation.
