@@ -97,8 +97,12 @@ impl Destination {
         let ending =
             |path: &Path| path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
         let (compression, inner) = Compression::from_path(path);
-        // The name that Suricata gives its log.
-        let is_eve = inner.file_name().is_some_and(|name| name == "eve.json");
+        // The name that Suricata gives its log, alone or among others: edge-eve.json.
+        let is_eve = ending(inner).as_deref() == Some("json")
+            && inner.file_stem().is_some_and(|stem| {
+                let stem = stem.to_string_lossy().to_ascii_lowercase();
+                stem.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == "eve")
+            });
         let of_ending = match ending(inner).as_deref() {
             _ if is_eve => Some(Format::Eve),
             None | Some("csv") => Some(Format::Csv),
@@ -567,6 +571,11 @@ mod tests {
             ("flows.arrows", Format::Arrow),
             ("conn.log", Format::Zeek),
             ("flows.eve.gz", Format::Eve),
+            ("a/eve.json", Format::Eve),
+            ("edge-EVE.2026.json.gz", Format::Eve),
+            ("evening.json", Format::Jsonl),
+            ("eve/flows.json", Format::Jsonl),
+            ("eve.csv", Format::Csv),
             ("flows.nf9", Format::Netflow9),
             ("./localhost:9995", Format::Csv),
             ("-", Format::Csv),

@@ -97,19 +97,24 @@ impl Schema {
         self.iter().filter(|found| groups.contains(found.column.group)).collect()
     }
 
-    /// Returns the columns with these names, in the order of the names. A name of either end stands
-    /// for [both](Self::ends).
+    /// Returns the columns with these names, in the order of the names, each once. A name of either
+    /// end stands for [both](Self::ends).
     ///
     /// # Errors
     ///
     /// The unknown name, with the valid ones.
     pub fn select<S: AsRef<str>>(&self, names: &[S]) -> Result<Vec<SchemaColumn>, UnknownColumn> {
-        let mut found = Vec::new();
+        let mut found: Vec<SchemaColumn> = Vec::new();
         for name in names.iter().map(S::as_ref) {
-            match (self.ends(name), self.named(name)) {
-                (Some(ends), _) => found.extend(ends),
-                (_, Some(column)) => found.push(column),
+            let columns = match (self.ends(name), self.named(name)) {
+                (Some(ends), _) => ends.to_vec(),
+                (_, Some(column)) => vec![column],
                 _ => return Err(UnknownColumn { name: name.to_owned(), valid: self.names() }),
+            };
+            for column in columns {
+                if !found.contains(&column) {
+                    found.push(column);
+                }
             }
         }
         Ok(found)

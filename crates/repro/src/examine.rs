@@ -195,9 +195,13 @@ pub fn examine(item: &Item, context: &Context<'_>, plan: Plan) -> Result<Examine
     let first = draws[at].clone();
     let is_guessed =
         item.guesses.iter().any(|guess| context.guess(guess).total_cmp(&guess.default).is_ne());
-    for value in draws.iter_mut().flat_map(|draw| &mut draw.values).filter(|_| is_guessed) {
-        value.band = None;
-    }
+    let checked = |mut outcome: Outcome| {
+        // Bands hold for the defaults of guesses.
+        outcome.values.iter_mut().filter(|_| is_guessed).for_each(|value| value.band = None);
+        outcome
+    };
+    let first = checked(first);
+    let draws = draws.into_iter().map(checked).collect();
     let mut outcome = merged(draws, &seeds).held_to_bounds();
     if is_guessed {
         outcome.notes.push(String::from("our bands hold without --guess, so no value is checked"));
@@ -205,7 +209,7 @@ pub fn examine(item: &Item, context: &Context<'_>, plan: Plan) -> Result<Examine
     let mut ablations = Vec::new();
     for switch in item.switches {
         if plan.ablate || (agreeing.is_some() && switch.kind == SwitchKind::Mechanism) {
-            let without = run(&Context { off: Some(switch.name), ..*context })?;
+            let without = checked(run(&Context { off: Some(switch.name), ..*context })?);
             ablations.push(ablation(switch, &first, &without));
         }
     }

@@ -17,7 +17,7 @@ pub struct DecodingOptions {
     pub decap: bool,
 
     /// Follow at most N tunnels, one within the other: 1 shows the addresses within the outermost
-    #[arg(long, value_name = "N", requires = "decap")]
+    #[arg(long, value_name = "N", requires = "decap", value_parser = depth)]
     pub decap_depth: Option<NonZeroU8>,
 
     /// Read this Ethertype as a VLAN tag, in addition to the known ones, for example 0x9901;
@@ -93,6 +93,11 @@ impl DecodingOptions {
         ]));
         words
     }
+}
+
+/// Reads a number of tunnels.
+fn depth(text: &str) -> Result<NonZeroU8, String> {
+    text.parse().map_err(|_| format!("'{text}' is not a number of tunnels: write one from 1 to 255"))
 }
 
 /// Reads a 16-bit number, in decimal or, after `0x`, in hexadecimal.

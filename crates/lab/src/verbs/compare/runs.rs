@@ -100,8 +100,9 @@ fn records_beside(path: &Path) -> Option<PathBuf> {
 /// The conversations of a run.
 #[derive(Default)]
 struct Records {
-    /// By key, and of records that may have their ends the wrong way round by source port.
-    sums: HashMap<(Key, String), Sum>,
+    /// By key, and of records that may have their ends the wrong way round by source port, which is
+    /// empty for a protocol without ports.
+    sums: HashMap<(Key, Option<String>), Sum>,
     beyond: u64,
     handshakes: Vec<u64>,
 }
@@ -175,7 +176,7 @@ fn read(path: &Path) -> Result<Records, Failure> {
     let [number, packets, bytes] = [wanted("protocol")?, wanted("packets")?, wanted("bytes")?];
     let back = ["reverse_packets", "reverse_bytes"].map(place);
     let handshake = place("handshake_rtt");
-    let source_port = place("source_port").zip(place("direction"));
+    let [source_port, direction, icmp_type] = ["source_port", "direction", "icmp_type"].map(place);
     let mut records = Records::default();
     let mut line = csv::StringRecord::new();
     while lines.read_record(&mut line).map_err(|error| failed(&error))? {
@@ -195,17 +196,25 @@ fn read(path: &Path) -> Result<Records, Failure> {
         if key[3].is_empty() {
             key[3] = format!("protocol {}", text(number));
         }
-        let mut turnable = String::new();
-        if !text(number).parse().is_ok_and(has_ports) {
+        let ports = [source_port, Some(port)].map(|at| text(at?).parse::<u16>().ok());
+        let has_ports = text(number).parse().is_ok_and(has_ports);
+        // The first captured packet is more often a request: its source has the higher port, or it
+        // is an echo request of ICMP.
+        let may_be_answer = if has_ports {
+            ports[0] <= ports[1]
+        } else {
+            !icmp_type.is_some_and(|at| matches!(text(at), "8" | "128"))
+        };
+        let turnable = match direction.map(text) {
+            Some("arbitrary") => true,
+            Some("first_packet") => may_be_answer,
+            _ => false,
+        };
+        if !has_ports {
             key[2].clear();
-        } else if let Some((source_port, direction)) = source_port {
-            let ports = [source_port, port].map(|at| text(at).parse::<u16>().unwrap_or_default());
-            // The first captured packet is more often a request: its source has the higher port.
-            let may_be_answer = text(direction) == "first_packet" && ports[0] <= ports[1];
-            if text(direction) == "arbitrary" || may_be_answer {
-                text(source_port).clone_into(&mut turnable);
-            }
         }
+        let turnable = (turnable && (ports[0].is_some() || !has_ports))
+            .then(|| source_port.filter(|_| has_ports).map_or_else(String::new, |at| text(at).to_owned()));
         let key = (key, turnable);
         let is_full = records.sums.len() >= CONVERSATIONS_MAX && !records.sums.contains_key(&key);
         if is_full {
@@ -232,12 +241,14 @@ fn conversations(mut records: [Records; 2]) -> Conversations {
     let sums = (0..).zip(records).flat_map(|(side, records)| {
         records.sums.into_iter().map(move |((key, source_port), sum)| (source_port, key, side, sum))
     });
-    let mut sums: Vec<(String, Key, usize, Sum)> = sums.collect();
-    // Those without a source port come first: their direction is known.
-    sums.sort_unstable_by(|a, b| (&a.0, &a.1, a.2).cmp(&(&b.0, &b.1, b.2)));
+    let mut sums: Vec<(Option<String>, Key, usize, Sum)> = sums.collect();
+    // Those whose direction is known come first, then those of the base.
+    sums.sort_unstable_by(|a, b| (a.0.is_some(), a.2, &a.0, &a.1).cmp(&(b.0.is_some(), b.2, &b.0, &b.1)));
     let (mut both, mut turned): (HashMap<Key, [Option<Sum>; 2]>, _) = (HashMap::new(), 0);
     for (source_port, mut key, side, sum) in sums {
-        if !source_port.is_empty() && !both.contains_key(&key) {
+        if let Some(source_port) = source_port
+            && !both.contains_key(&key)
+        {
             let [source, destination, _, protocol] = key.clone();
             let other = [destination, source, source_port, protocol];
             if both.contains_key(&other) {
