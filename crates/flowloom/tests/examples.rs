@@ -80,8 +80,8 @@ fn a_port_of_the_translator_returns_when_its_flow_ends() -> Outcome {
     Ok(())
 }
 
-/// Returns a frame of 40 bytes of IP: a SYN, a datagram, or a packet of another protocol that begins
-/// with these ports.
+/// Returns a frame of 40 bytes of IP: a SYN, a datagram, or a packet of another protocol that
+/// begins with these ports.
 #[cfg(target_os = "linux")]
 fn frame(protocol: u8, source: [u8; 4], destination: [u8; 4], [from, to]: [u16; 2]) -> Vec<u8> {
     use etherparse::{IpNumber, PacketBuilder};

@@ -254,8 +254,9 @@ pub(crate) struct Replay {
 
     /// Write a record of each flow when it ends: to a file (.csv, .jsonl or .json, .ipfix, .nf9,
     /// .parquet, .arrows, .log for Zeek's conn.log, .eve or a name such as eve.json or
-    /// edge-eve.json; .gz and .zst compress), to - for standard output, or to a collector: ipfix://HOST:PORT, ipfix+tcp://HOST:PORT or netflow9://HOST:PORT. Texts
-    /// of CSV are what hosts sent: a spreadsheet may run one that begins with = + - or @
+    /// edge-eve.json; .gz and .zst compress), to - for standard output, or to a collector:
+    /// ipfix://HOST:PORT, ipfix+tcp://HOST:PORT or netflow9://HOST:PORT. Texts of CSV are what
+    /// hosts sent: a spreadsheet may run one that begins with = + - or @
     #[arg(long, alias = "collector", value_name = "TO")]
     pub(crate) flows: Option<PathBuf>,
 
