@@ -54,10 +54,14 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         words(&with)
     );
     let mut outcome = Outcome::new(Agreement::from_check(
-        claimed.into_iter().any(|loads| loads * 2 > LOADS.len()),
+        claimed.iter().any(|loads| loads * 2 > LOADS.len()),
         found.clone(),
         format!("it depends on the load, which the slides do not state: {found}"),
     ));
+    for (bundles, loads) in ["wait for their worker", "are stolen"].into_iter().zip(claimed) {
+        let name = format!("loads of {} at which the claim holds, bundles that {bundles}", LOADS.len());
+        outcome = outcome.value(Value::new(name, "", loads as f64));
+    }
     let longer = grid.iter().map(|by_load| {
         let others = ["ph", "lfb-ns", "lfb"].map(|other| by_load[high][place(other)].0);
         by_load[high][place("dh")].0 / others.into_iter().fold(f64::MIN_POSITIVE, f64::max)

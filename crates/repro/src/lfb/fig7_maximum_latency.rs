@@ -61,10 +61,14 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         words(&with)
     );
     let mut outcome = Outcome::new(Agreement::from_check(
-        claimed.into_iter().any(|loads| loads * 2 > LOADS.len()),
+        claimed.iter().any(|loads| loads * 2 > LOADS.len()),
         found.clone(),
         found,
     ));
+    for (bundles, loads) in ["wait for their worker", "are stolen"].into_iter().zip(claimed) {
+        let name = format!("loads of {} at which the claim holds, bundles that {bundles}", LOADS.len());
+        outcome = outcome.value(Value::new(name, "", loads as f64));
+    }
     for ((name, _), by_load) in CAPTURES.iter().zip(&grid) {
         for (load, row) in LOADS.iter().zip(by_load) {
             for (scheme, cell) in
