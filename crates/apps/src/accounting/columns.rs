@@ -45,7 +45,8 @@ const COLUMNS: &[Column] = &[
     Column::new(
         "community_id",
         Kind::Text,
-        "The Community ID, version 1 with seed 0: the flow id that other tools also compute.",
+        "The Community ID, version 1 with seed 0: the flow id that other tools also compute. For later fragments it has \
+         the ports 0, where tshark has none.",
     )
     .in_group(Group::Extra),
     Column::new(

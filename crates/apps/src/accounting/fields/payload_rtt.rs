@@ -67,8 +67,8 @@ impl Fields for PayloadRtt {
     const COLUMNS: &'static [Column] = &[
         column(
             "rtt_min",
-            "The shortest time from TCP data of the source to its acknowledgement. Data that were sent \
-             again are not timed.",
+            "The shortest time from TCP data of the source to its acknowledgement. One segment is timed at a \
+             time, as TCP does, and none that was sent again.",
         ),
         column("rtt_mean", "The mean of these times, rounded down."),
         column("rtt_max", "The longest of these times."),

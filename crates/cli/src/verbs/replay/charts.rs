@@ -108,7 +108,8 @@ fn over_time(traffic: &TrafficFigures) -> [Named; 2] {
     let x = format!("seconds of packet time, by intervals of {}", duration(traffic.interval_ns));
     let chart = |title: &str, y: &str, factor: f64, [all, tcp, udp]: [&[u64]; 3]| {
         let layer = |name: &str, count: &dyn Fn(usize) -> u64| {
-            let place = |at| ((at as f64 + 0.5) * seconds, count(at) as f64 * factor / seconds);
+            let middle = |at: usize| (2 * at as u64 + 1).saturating_mul(traffic.interval_ns) as f64 / 2e9;
+            let place = |at| (middle(at), count(at) as f64 * factor / seconds);
             Series::line(name, (0..all.len()).map(place).collect())
         };
         Chart::new(title, Axis::linear(&x), Axis::linear(y))
