@@ -24,7 +24,7 @@ const GROUP_BYTES: u64 = 3 * (size_of::<(Group, Totals)>() as u64 + 1);
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
-    arguments.input.check("")?;
+    arguments.input.check("; to rank denied packets, write them with extract --verdict deny")?;
     let mut replay = arguments.input.replay();
     replay.workers = arguments.workers;
     if arguments.by == GroupBy::L7 {

@@ -16,8 +16,9 @@ pub struct DecodingOptions {
     #[arg(long)]
     pub decap: bool,
 
-    /// Follow at most N tunnels, one within the other: 1 shows the addresses within the outermost
-    #[arg(long, value_name = "N", requires = "decap", value_parser = depth)]
+    /// Follow at most N tunnels, one within the other: 1 shows the addresses within the outermost.
+    /// It implies --decap
+    #[arg(long, value_name = "N", value_parser = depth)]
     pub decap_depth: Option<NonZeroU8>,
 
     /// Read this Ethertype as a VLAN tag, in addition to the known ones, for example 0x9901;
@@ -54,7 +55,7 @@ impl DecodingOptions {
     /// Returns the options for the decoder.
     pub fn options(&self) -> Result<DecodeOptions, Failure> {
         let options = DecodeOptions::new()
-            .with_decap(self.decap)
+            .with_decap(self.decap || self.decap_depth.is_some())
             .with_decap_depth(self.decap_depth)
             .with_esp_null(self.esp_null)
             .with_ignore_vlan(self.ignore_vlan)
