@@ -105,6 +105,13 @@ impl FromStr for Where {
 }
 
 impl Where {
+    /// Returns a name in the expression that counts one direction only, where a reader may expect
+    /// both.
+    pub(crate) fn name_of_one_direction(&self) -> Option<&'static str> {
+        let mut words = self.0.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'));
+        words.find_map(|word| ["packets", "bytes"].into_iter().find(|name| *name == word))
+    }
+
     /// Parses the expression.
     ///
     /// # Errors

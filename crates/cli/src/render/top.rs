@@ -39,6 +39,9 @@ pub(crate) struct TopResult {
     pub(crate) no_result: NoResult,
     /// Records of flows that were added up.
     pub(crate) records: u64,
+    /// A name in --where that counts what the source sends.
+    #[serde(skip)]
+    pub(crate) of_source: Option<&'static str>,
     /// Records that --where excluded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) records_passed_over: Option<u64>,
@@ -288,7 +291,12 @@ impl Report for TopResult {
             lines.push(format!("Selected    not selected {}", counted(self.packets_passed_over, "packet")));
         }
         if let Some(passed_over) = self.records_passed_over {
-            lines.push(format!("Records     not selected {} by --where", grouped(passed_over)));
+            let of_source = self.of_source.map_or_else(String::new, |name| {
+                format!(
+                    "   where {name} are those of the source, and total_{name} those of both directions"
+                )
+            });
+            lines.push(format!("Records     not selected {} by --where{of_source}", grouped(passed_over)));
         }
         lines.extend(self.no_result.lines());
         lines.push(String::new());

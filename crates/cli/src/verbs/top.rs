@@ -12,6 +12,7 @@ use crate::args::{Common, Format};
 use crate::exit::{Failure, Status};
 use crate::host::tool;
 use crate::memory_budget::Budget;
+use crate::record_view::Where;
 use crate::render::top::{RestFigures, RowFigures, TargetFigures, TopResult};
 use crate::render::{print, say_error};
 
@@ -88,6 +89,7 @@ pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
         packets_passed_over: looked.passed_over,
         no_result: looked.no_result,
         records: total.flows,
+        of_source: arguments.input.record_filter.as_ref().and_then(Where::name_of_one_direction),
         records_passed_over: looked.filtered.map(|counts| counts.passed_over),
         record_packets: total.packets(),
         record_bytes: total.bytes(),
