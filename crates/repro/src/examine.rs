@@ -213,7 +213,7 @@ pub fn examine(item: &Item, context: &Context<'_>, plan: Plan) -> Result<Examine
             ablations.push(ablation(switch, &first, &without));
         }
     }
-    outcome.verdict = with_ablations(outcome.verdict, &ablations, is_guessed);
+    outcome.verdict = with_ablations(outcome.verdict, &ablations, is_guessed, context.seed);
     let mut sweeps = Vec::new();
     for guess in item.guesses.iter().filter(|_| plan.sweep) {
         sweeps.push(sweep(guess, &first, &run, context)?);
@@ -403,7 +403,7 @@ fn change(a: f64, b: f64) -> f64 {
 }
 
 /// Withdraws an agreement that remains without one of its mechanisms.
-fn with_ablations(verdict: Agreement, ablations: &[Ablation], is_guessed: bool) -> Agreement {
+fn with_ablations(verdict: Agreement, ablations: &[Ablation], is_guessed: bool, seed: u64) -> Agreement {
     let is_good = matches!(verdict, Agreement::Agrees { .. } | Agreement::DependsOnDraw { .. });
     let unnoticed: Vec<String> = ablations
         .iter()
@@ -417,7 +417,10 @@ fn with_ablations(verdict: Agreement, ablations: &[Ablation], is_guessed: bool) 
     }
     let without = unnoticed.join(" and without ");
     Agreement::CannotTell {
-        why: format!("with one seed, it also agrees without {without}. With it, {}", verdict.text()),
+        why: format!(
+            "with seed {seed}, the only one tried, it also agrees without {without}. With it, {}",
+            verdict.text()
+        ),
     }
 }
 
