@@ -152,7 +152,8 @@ pub trait App: Send {
     /// Sends frames of the application's own on a [wire](crate::run_wires) as time passes, such as
     /// a question for a station. The engine calls this method at the first frame and then about ten
     /// times per second, also while no frames arrive. The time is that of the latest frame and of
-    /// the silence since; 0 before the first frame. The application cannot rewrite a frame here.
+    /// the silence since; 0 before the first frame. The application cannot rewrite a frame here. A
+    /// panic ends the run, as one in [`on_time`](Self::on_time) does.
     fn on_wire_time(&mut self, _time_ns: u64, _actions: &mut Actions) {}
 }
 

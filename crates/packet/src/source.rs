@@ -46,14 +46,15 @@ impl RawPacket {
         bytes_at(block, self.position, self.captured_bytes)
     }
 
-    /// Returns the bytes on the wire that sums count, given the captured bytes: those that the
-    /// record states, unless no frame of the packet can be that long, as
-    /// [`Headers::fit_to_wire`](crate::Headers::fit_to_wire) decides. A packet without a flow
-    /// key can be 128 KiB longer than the captured bytes; otherwise only these count.
+    /// Returns the bytes on the wire that sums count: those that the record states, unless no frame
+    /// of the packet can be that long, as
+    /// [`Headers::fit_to_wire`](crate::Headers::fit_to_wire) decides. A packet without a flow key
+    /// can be 128 KiB longer than the captured bytes; otherwise only these count. The function of
+    /// the captured bytes is called only if they decide.
     #[inline(always)]
-    pub fn counted_bytes(&self, bytes: &[u8], options: DecodeOptions) -> u32 {
+    pub fn counted_bytes<'a>(&self, bytes: impl FnOnce() -> &'a [u8], options: DecodeOptions) -> u32 {
         let is_usual = self.wire_bytes.saturating_sub(self.captured_bytes) <= TRAILER_BYTES_MAX;
-        if is_usual { self.wire_bytes } else { self.fitted_bytes(bytes, options) }
+        if is_usual { self.wire_bytes } else { self.fitted_bytes(bytes(), options) }
     }
 
     #[cold]

@@ -56,7 +56,7 @@ impl Arrivals {
         stamps.clear();
         stamps.extend(packets.iter().map(|raw| raw.time_ns));
         for (i, raw) in packets.iter_mut().enumerate() {
-            counters.bytes_on_wire += u64::from(raw.counted_bytes(bytes_of(i, raw), options));
+            counters.bytes_on_wire += u64::from(raw.counted_bytes(|| bytes_of(i, raw), options));
             counters.bytes_captured += u64::from(raw.captured_bytes);
             counters.captured_over_wire += u64::from(raw.captured_bytes > raw.wire_bytes);
             raw.time_ns = self.clock.tick(raw.time_ns);
@@ -65,7 +65,7 @@ impl Arrivals {
             for (i, raw) in packets.iter().enumerate() {
                 let bytes = bytes_of(i, raw);
                 let protocol = protocol_of(raw.link, bytes, options);
-                timeline.add(raw.time_ns, raw.counted_bytes(bytes, options), protocol);
+                timeline.add(raw.time_ns, raw.counted_bytes(|| bytes, options), protocol);
             }
         }
         if begins {
@@ -178,7 +178,7 @@ impl Arrived {
     pub(crate) fn add(&mut self, packets: &[RawPacket], block: &[u8], options: DecodeOptions) {
         self.packets += packets.len() as u64;
         for raw in packets {
-            self.bytes_on_wire += u64::from(raw.counted_bytes(raw.bytes_in(block), options));
+            self.bytes_on_wire += u64::from(raw.counted_bytes(|| raw.bytes_in(block), options));
             self.bytes_captured += u64::from(raw.captured_bytes);
             self.captured_over_wire += u64::from(raw.captured_bytes > raw.wire_bytes);
             self.is_sorted &= raw.time_ns >= self.last_stamp;

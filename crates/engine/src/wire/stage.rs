@@ -135,15 +135,16 @@ impl<W: Wire> WireStage<'_, W> {
         let time_ns = self.arrivals.now_ns().saturating_add(silent_ns);
         if self.arrivals.packets() > 0 {
             self.stage.pass_time(time_ns);
+            self.speak(time_ns);
         } else {
             self.stage.flows.flush_if_requested();
+            self.speak(0);
         }
-        self.speak(time_ns);
     }
 
     /// Lets the application send frames of its own.
     fn speak(&mut self, time_ns: u64) {
-        self.spoken_ns = Some(time_ns);
+        self.spoken_ns = (self.arrivals.packets() > 0).then_some(time_ns);
         let Self { wire, stage, counts, batch, .. } = self;
         let actions = &mut batch.actions;
         stage.runner.decider().on_wire_time(time_ns, actions);
@@ -161,10 +162,10 @@ impl<W: Wire> WireStage<'_, W> {
         if self.arrivals.packets() > 0 && first_ns >= now_ns + TICK_NS {
             self.stage.pass_time(first_ns);
         }
+        let first = self.arrive(frames);
         if self.spoken_ns.is_none_or(|spoken_ns| first_ns >= spoken_ns.saturating_add(TICK_NS)) {
             self.speak(first_ns);
         }
-        let first = self.arrive(frames);
         let mut next = 0;
         // Packets before a frame that the application is asked about reach it earlier.
         while let Some((i, reason)) = self.decode(first, next..frames) {
@@ -258,9 +259,10 @@ impl<W: Wire> WireStage<'_, W> {
         let frame = wire.frame(i);
         let mut ask = || stage.runner.decider().on_frame_without_flow(&frame, reason, actions);
         let decided = if options.on_panic == OnPanic::Stop { Ok(ask()) } else { caught(ask) };
+        let rewrites = actions.rewrite.take().is_some();
         decisions[i] = match decided {
             Err(_) => counts.at_panic(options.on_panic == OnPanic::Pass),
-            Ok(decision) if actions.rewrite.take().is_some() && decision != Decision::Drop => {
+            Ok(decision) if rewrites && decision != Decision::Drop => {
                 counts.not_rewritten += 1;
                 Decision::Drop
             }

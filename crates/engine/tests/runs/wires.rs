@@ -390,6 +390,64 @@ impl App for Asking<'_> {
     }
 }
 
+/// Panics at each frame without a flow, after it has asked for a change of the frame.
+struct Failing;
+
+impl App for Failing {
+    type Flow = Seen;
+
+    fn on_packet(&mut self, _: &PacketView<'_>, _: &mut Seen) -> Verdict {
+        Verdict::Accept
+    }
+
+    fn on_frame_without_flow(&mut self, _: &Frame<'_>, _: DropReason, to: &mut Actions) -> Decision {
+        to.rewrite(Rewrite::new().destination_port(9));
+        panic!("injected panic")
+    }
+}
+
+/// Panics when it may send frames of its own.
+struct Speechless;
+
+impl App for Speechless {
+    type Flow = Seen;
+
+    fn on_packet(&mut self, _: &PacketView<'_>, _: &mut Seen) -> Verdict {
+        Verdict::Accept
+    }
+
+    fn on_wire_time(&mut self, time_ns: u64, _: &mut Actions) {
+        assert_eq!(time_ns, 0, "injected panic");
+    }
+}
+
+#[test]
+fn a_panic_while_an_application_speaks_leaves_every_frame_accounted_for() {
+    std::panic::set_hook(Box::new(|_| {}));
+    let given = frames(400, 20, 5);
+    for on_panic in [OnPanic::Stop, OnPanic::Pass, OnPanic::Drop] {
+        let options = WireOptions { on_panic, ..WireOptions::default() };
+        let control = Control::default();
+        let ran = run_one(List::new(&given, &control), &options, |_| Speechless);
+        assert!(ran.is_balanced() && ran.report.is_balanced(), "{ran:?}");
+        assert!(matches!(ran.report.fault, Some(Fault::WorkerPanicked { .. })), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_rewrite_of_a_frame_whose_judgement_panics_changes_no_other_frame() {
+    std::panic::set_hook(Box::new(|_| {}));
+    let given = frames(400, 20, 5);
+    let no_flow = NoFlowPolicy::all(NoFlow::Ask);
+    let options = WireOptions { on_panic: OnPanic::Pass, no_flow, ..WireOptions::default() };
+    let control = Control::default();
+    let ran = run_one(List::new(&given, &control), &options, |_| Failing);
+    assert!(ran.is_balanced() && ran.report.fault.is_none(), "{ran:?}");
+    assert!(ran.decisions.passed_at_panic > 80, "{ran:?}");
+    let others = given.len() as u64 - ran.decisions.passed_at_panic;
+    assert_eq!((ran.decisions.not_rewritten, ran.decisions.passed), (0, others), "{ran:?}");
+}
+
 #[test]
 fn an_application_sends_frames_of_its_own_ten_times_per_second() {
     let mut given = frames(400, 20, 0);
