@@ -108,7 +108,10 @@ impl Where {
     /// Returns a name in the expression that counts one direction only, where a reader may expect
     /// both.
     pub(crate) fn name_of_one_direction(&self) -> Option<&'static str> {
-        let mut words = self.0.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'));
+        // Every second part lies within quotes.
+        let parts = self.0.split(['"', '\'']).step_by(2);
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+        let mut words = parts.flat_map(|part| part.split(move |c: char| !is_name(c)));
         words.find_map(|word| ["packets", "bytes"].into_iter().find(|name| *name == word))
     }
 
@@ -346,6 +349,15 @@ mod tests {
     use super::*;
 
     type All = MeterFlow;
+
+    #[test]
+    fn names_of_one_direction_are_found_outside_of_quotes() {
+        let found = |text: &str| Where(text.to_owned()).name_of_one_direction();
+        assert_eq!(found("protocol == tcp and packets>100"), Some("packets"));
+        assert_eq!(found("bytes > 1k or packets > 2"), Some("bytes"));
+        assert_eq!(found("total_bytes > 1k and reverse_packets > 0 and ip_bytes > 0"), None);
+        assert_eq!(found("dns_query == \"bytes\" and tls_sni != 'packets'"), None);
+    }
 
     fn plan<F: RecordState>(
         columns: Option<&str>,

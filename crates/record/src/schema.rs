@@ -372,6 +372,8 @@ mod tests {
         let indexes = |found: Vec<SchemaColumn>| found.iter().map(|found| found.index).collect::<Vec<_>>();
         assert_eq!(schema.select(&["tls_sni", "source"]).map(indexes), Ok(vec![3, 0]));
         assert_eq!(schema.select(&["total_packets", "packets"]).map(indexes), Ok(vec![4, 1]));
+        let twice = ["packets", "source", "packets"];
+        assert_eq!(schema.select(&twice).map(indexes), Ok(vec![1, 0]), "each column once");
         assert_eq!(indexes(schema.of_groups(GroupSet::SHOWN)), [0, 1, 2]);
         assert_eq!(indexes(schema.of_groups(GroupSet::FIELDS)), [3]);
         assert_eq!(schema.with_element(2).map(|found| found.index), Some(1));

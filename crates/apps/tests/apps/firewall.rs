@@ -9,9 +9,10 @@ use flowloom_apps::firewall::{
 };
 use flowloom_classifier::{Action, ClassifierBuilder, PortRange, PrefixV4, ProtocolMatch, Rule, RuleSet};
 use flowloom_engine::record::Value;
-use flowloom_engine::{App, Verdict};
+use flowloom_engine::{App, Control, EngineConfig, Layout, Verdict, WireOptions, run_wires};
 use flowloom_flow_key::{FiveTuple, FlowKey};
-use flowloom_packet::{Headers, PacketView};
+use flowloom_flow_table::{LineHash, TableOptions};
+use flowloom_packet::{Headers, MemoryWire, PacketView};
 use flowloom_rules::firewall::{Assume, Fragment, Packet};
 use flowloom_rules::load::{self, LoadOptions, RuleFormat};
 use flowloom_traffic::synth::MixConfig;
@@ -450,4 +451,44 @@ fn a_chain_that_the_text_lacks_is_refused() {
         let rules = FirewallRules::of_policy(policy, Defaults::default(), Enforcement::default(), builder);
         assert_eq!(rules.unwrap_err(), RulesError::Empty, "{text}");
     }
+}
+
+#[test]
+fn text_of_a_rule_has_all_alternatives_that_count_for_it() {
+    let text = "table inet f { chain forward { type filter hook forward priority 0; policy drop;\n\
+                tcp dport vmap { 23 : drop, 2323 : drop, 80 : accept }\n} }";
+    let asked = LoadOptions { chain: Some(String::from("forward")), ..LoadOptions::default() };
+    let policy = load::load(text, RuleFormat::Nft, &asked).unwrap();
+    let builder = ClassifierBuilder::new();
+    let rules =
+        FirewallRules::of_policy(policy, Defaults::default(), Enforcement::default(), builder).unwrap();
+    for port in [23, 2323, 80] {
+        let number = rules.judge(&FiveTuple::v4([1; 4], [2; 4], 9, port, 6)).number;
+        let text = rules.text(number);
+        assert!(text.split(" or ").any(|one| one.ends_with(&format!("dport {port}"))), "{port}: {text}");
+    }
+}
+
+#[test]
+fn scan_that_fills_the_table_ends_no_accepted_flow_and_blocks_no_new_one() {
+    let live = Arc::new(LiveRules::new(web_only()));
+    let config = EngineConfig::new(Layout::Inline);
+    let frame = |source: [u8; 4], port: u16| {
+        let head = [&[2; 12][..], &[8, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0]].concat();
+        let [high, low] = port.to_be_bytes();
+        let tcp = [high, low, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, SYN, 0, 0, 0, 0, 0, 0];
+        (0, [&head[..], &source, &[9; 4], &tcp].concat())
+    };
+    let first = frame([10, 0, 0, 1], 1);
+    let scan = (1..2_000).map(|port| frame([66, 0, 0, 1], port));
+    let frames: Vec<_> =
+        [first.clone()].into_iter().chain(scan).chain([frame([10, 0, 0, 1], 2), first]).collect();
+    let control = Control::default();
+    let mut wire = MemoryWire::new(2, frames, || control.stop());
+    let table = |_| LineHash::try_new(&TableOptions::for_flows(200));
+    let app = |_| Firewall::new(Arc::clone(&live), FirewallOptions::default());
+    let run =
+        run_wires(&config, &WireOptions::default(), vec![&mut wire], table, app, &control, None).unwrap();
+    assert!(run.is_balanced() && run.report.fault.is_none());
+    assert_eq!((wire.left().len(), live.counts().accepted.flows), (3, 2), "{:?}", run.decisions);
 }
