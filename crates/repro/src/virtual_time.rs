@@ -16,6 +16,10 @@ use crate::variation::{Guess, Switch};
 pub(crate) const LAST_WORKER: Switch =
     Switch::mechanism("last-worker", "bundles go to any worker, not to their last one");
 
+/// The order of service, the slides' reason for the highest maximum latency.
+pub(crate) const SERVICE_ORDER: Switch =
+    Switch::mechanism("service-order", "the receive queue is served before bundles");
+
 /// The caches, because of which the location of a flow's state and of a packet matters.
 pub(crate) const CACHES: Switch =
     Switch::mechanism("caches", "flows' states and packets cost nothing to fetch, wherever they are");
@@ -231,9 +235,11 @@ pub(crate) fn run(
         "adaptive-2009" => Some(AdaptiveForm::Printed),
         _ => None,
     };
-    if context.is_off(&LAST_WORKER) && name.starts_with("lfb") {
-        let bundles = LastFlowBundle::new(&machine.topology, LastFlowBundle::BITS, name == "lfb");
-        let mut policy = bundles.map_err(failed(name))?.forgetting();
+    let (forgets, receives_first) = (context.is_off(&LAST_WORKER), context.is_off(&SERVICE_ORDER));
+    if (forgets || receives_first) && name.starts_with("lfb") {
+        let bundles = LastFlowBundle::new(&machine.topology, LastFlowBundle::BITS, name == "lfb")
+            .map_err(failed(name))?;
+        let mut policy = if forgets { bundles.forgetting() } else { bundles.receiving_first() };
         return pull(&scheme.machine(machine), &mut policy, jobs).map_err(failed(name));
     }
     if name == "hrw3" && context.guess(&TREE_WEIGHTS) > 0.5 {

@@ -49,6 +49,8 @@ pub struct LastFlowBundle {
     steal: bool,
     /// Whether any worker may take each bundle, independent of its last worker.
     forgets: bool,
+    /// Whether the receive queue is emptied before a bundle is chosen.
+    receives_first: bool,
     bundled: usize,
 }
 
@@ -87,6 +89,7 @@ impl LastFlowBundle {
             shift: 32 - bits,
             steal,
             forgets: false,
+            receives_first: false,
             bundled: 0,
         })
     }
@@ -96,6 +99,14 @@ impl LastFlowBundle {
     #[must_use]
     pub fn forgetting(mut self) -> Self {
         self.forgets = true;
+        self
+    }
+
+    /// Serves the receive queue before bundles. This is for experiments that measure the effect of
+    /// the order of service.
+    #[must_use]
+    pub fn receiving_first(mut self) -> Self {
+        self.receives_first = true;
         self
     }
 
@@ -164,6 +175,9 @@ impl PullPolicy for LastFlowBundle {
                 bundle.taken = false;
                 self.current[worker] = None;
             }
+            while self.receives_first && !self.receive.is_empty() {
+                self.sort(&mut steps);
+            }
             if let Some(at) = self.choose(worker, &mut steps) {
                 let bundle = &mut self.bundles[at as usize];
                 // The worker that sorted a packet has inspected it, whether it is the first one or
@@ -215,6 +229,8 @@ mod tests {
             for (bits, steal) in [(0, true), (4, false), (12, true), (12, false)] {
                 let mut policy = LastFlowBundle::new(&topology, bits, steal).unwrap();
                 laws::check_pull(&mut policy, topology.workers(), u64::from(bits));
+                let mut policy = LastFlowBundle::new(&topology, bits, steal).unwrap().receiving_first();
+                laws::check_pull(&mut policy, topology.workers(), u64::from(bits));
             }
         }
     }
@@ -244,15 +260,18 @@ mod tests {
     }
 
     #[test]
-    fn bundles_are_served_before_the_receive_queue() {
-        let mut policy = LastFlowBundle::new(&"1".parse().unwrap(), 8, true).unwrap();
-        let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 60 };
-        policy.arrive(0, item(1));
-        policy.arrive(1, item(2));
-        assert_eq!(policy.next(0.into()).unwrap().token, 0);
-        policy.arrive(2, item(3));
-        let fetched = policy.next(0.into()).unwrap();
-        assert_eq!((fetched.token, fetched.steps.inspected, policy.receive.len()), (1, 0, 1));
+    fn bundles_are_served_before_the_receive_queue_unless_it_is_first() {
+        let new = LastFlowBundle::new(&"1".parse().unwrap(), 8, true).unwrap();
+        for (mut policy, inspected, left) in [(new.clone(), 0, 1), (new.receiving_first(), 1, 0)] {
+            let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 60 };
+            policy.arrive(0, item(1));
+            policy.arrive(1, item(2));
+            assert_eq!(policy.next(0.into()).unwrap().token, 0);
+            policy.arrive(2, item(3));
+            let fetched = policy.next(0.into()).unwrap();
+            let found = (fetched.token, fetched.steps.inspected, policy.receive.len());
+            assert_eq!(found, (1, inspected, left));
+        }
     }
 
     #[test]
