@@ -86,7 +86,7 @@ pub struct Effect {
     pub without: f64,
 }
 
-/// A run of an item with a switch turned.
+/// The runs of an item with a switch turned, one per seed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ablation {
@@ -99,6 +99,10 @@ pub struct Ablation {
     /// The verdict without it.
     #[serde(rename = "without")]
     pub verdict: Agreement,
+    /// Number of seeds with which the item agrees without it.
+    pub agreeing: u32,
+    /// Number of seeds.
+    pub draws: u32,
     /// Whether the item reacted.
     pub noticed: Noticed,
     /// Names of values that leave their band.
@@ -106,6 +110,17 @@ pub struct Ablation {
     /// The values that leave their band, then those that are not timed, then all others; of each
     /// kind those with the largest relative change first.
     pub effects: Vec<Effect>,
+}
+
+impl Ablation {
+    /// Returns the verdict without the mechanism, of several seeds with the number that agree.
+    pub fn verdict_words(&self) -> String {
+        let Self { verdict, agreeing, draws, .. } = self;
+        match draws {
+            ..=1 => verdict.word().to_owned(),
+            _ => format!("{}, {agreeing} of {draws}", verdict.word()),
+        }
+    }
 }
 
 /// A verdict at one value of a guess.
@@ -120,6 +135,8 @@ pub struct Point {
     /// The verdict with this value.
     #[serde(flatten)]
     pub verdict: Agreement,
+    /// Number of seeds with which the item agrees.
+    pub agreeing: u32,
 }
 
 /// The verdicts for the values of a guess.
@@ -134,13 +151,18 @@ pub struct Sweep {
     pub about: &'static str,
     /// The points, in ascending order.
     pub points: Vec<Point>,
-    /// The seed of these runs.
-    pub seed: u64,
+    /// Number of seeds.
+    pub draws: u32,
 }
 
 impl Sweep {
     /// Describes the region in which the paper's conclusion holds.
     pub fn region(&self) -> String {
+        if self.draws > 1 {
+            let agreeing = |point: &Point| format!("{} at {}", point.agreeing, point.at);
+            let points: Vec<String> = self.points.iter().map(agreeing).collect();
+            return format!("of {} seeds agree: {}", self.draws, points.join(", "));
+        }
         let at = |is: bool| -> Vec<String> {
             let chosen =
                 self.points.iter().filter(|point| matches!(point.verdict, Agreement::Agrees { .. }) == is);
@@ -151,7 +173,7 @@ impl Sweep {
             (holds, fails) if holds.is_empty() => format!("none of {}", fails.join(", ")),
             (holds, fails) => format!("{}, not at {}", holds.join(", "), fails.join(", ")),
         };
-        format!("with seed {}, the claim holds at {values}", self.seed)
+        format!("the claim holds at {values}")
     }
 }
 
@@ -169,7 +191,7 @@ pub struct Examined {
 }
 
 /// Runs an item by a plan. Takes as many runs as seeds; if the item agrees or the plan is to
-/// ablate, one more per switch; and in a sweep, one more per value.
+/// ablate, as many more per switch; and in a sweep, as many per value.
 ///
 /// # Errors
 ///
@@ -180,45 +202,43 @@ pub fn examine(item: &Item, context: &Context<'_>, plan: Plan) -> Result<Examine
     let context = &Context { guesses: &guesses, ..*context };
     let count = plan.seeds_of(item, context.scale);
     let seeds: Vec<u64> = (0..u64::from(count)).map(|draw| context.seed.wrapping_add(draw)).collect();
-    let run = |context: &Context<'_>| {
-        context.check_stop()?;
-        (item.run)(context).map(Outcome::held_to_bounds)
-    };
-    let mut draws = Vec::with_capacity(seeds.len());
-    for &seed in &seeds {
-        draws.push(run(&Context { seed, ..*context })?);
-    }
-    // Switches and guesses are compared with a draw that agrees, if there is one.
-    let agreeing = draws.iter().position(|draw| matches!(draw.verdict, Agreement::Agrees { .. }));
-    let at = agreeing.unwrap_or(0);
-    let context = &Context { seed: seeds[at], ..*context };
-    let first = draws[at].clone();
     let is_guessed =
         item.guesses.iter().any(|guess| context.guess(guess).total_cmp(&guess.default).is_ne());
-    let checked = |mut outcome: Outcome| {
-        // Bands hold for the defaults of guesses.
-        outcome.values.iter_mut().filter(|_| is_guessed).for_each(|value| value.band = None);
-        outcome
+    let runs = |context: &Context<'_>| -> Result<Vec<Outcome>, ItemError> {
+        let run = |&seed: &u64| {
+            context.check_stop()?;
+            let mut outcome = (item.run)(&Context { seed, ..*context }).map(Outcome::held_to_bounds)?;
+            // Bands hold for the defaults of guesses.
+            outcome.values.iter_mut().filter(|_| is_guessed).for_each(|value| value.band = None);
+            Ok(outcome)
+        };
+        seeds.iter().map(run).collect()
     };
-    let first = checked(first);
-    let draws = draws.into_iter().map(checked).collect();
-    let mut outcome = merged(draws, &seeds).held_to_bounds();
+    let outcomes = runs(context)?;
+    let agreeing = agreeing_of(&outcomes);
+    let mut outcome = merged(outcomes, &seeds).held_to_bounds();
+    let mut ablations = Vec::new();
+    for switch in item.switches {
+        if plan.ablate || (agreeing > 0 && switch.kind == SwitchKind::Mechanism) {
+            let without = runs(&Context { off: Some(switch.name), ..*context })?;
+            ablations.push(ablation(switch, (&outcome, agreeing), without, &seeds));
+        }
+    }
     if is_guessed {
         outcome.notes.push(String::from("our bands hold without --guess, so no value is checked"));
     }
-    let mut ablations = Vec::new();
-    for switch in item.switches {
-        if plan.ablate || (agreeing.is_some() && switch.kind == SwitchKind::Mechanism) {
-            let without = checked(run(&Context { off: Some(switch.name), ..*context })?);
-            ablations.push(ablation(switch, &first, &without));
-        }
-    }
-    outcome.verdict = with_ablations(outcome.verdict, &ablations, is_guessed, context.seed);
     let mut sweeps = Vec::new();
     for guess in item.guesses.iter().filter(|_| plan.sweep) {
-        sweeps.push(sweep(guess, &first, &run, context)?);
+        sweeps.push(sweep(guess, (&outcome, agreeing), &runs, context, &seeds)?);
     }
+    outcome.verdict = with_ablations(outcome.verdict, &ablations, is_guessed);
     Ok(Examined { outcome, seeds, ablations, sweeps })
+}
+
+/// Returns the number of outcomes that agree.
+fn agreeing_of(draws: &[Outcome]) -> u32 {
+    let agreeing = draws.iter().filter(|draw| matches!(draw.verdict, Agreement::Agrees { .. })).count();
+    u32::try_from(agreeing).unwrap_or(u32::MAX)
 }
 
 /// Merges several outcomes into one: values by name and points of charts, as medians with
@@ -327,15 +347,14 @@ fn verdict_of(draws: &[Outcome], seeds: &[u64], medians: &[Value]) -> Agreement 
         }
         return verdict.with_text(format!("with seed {}, {}", seeds[one], verdict.text()));
     };
-    let agreeing = draws.iter().filter(|draw| matches!(draw.verdict, Agreement::Agrees { .. })).count();
-    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let agreeing = agreeing_of(draws);
     let of = |at: usize| {
         let verdict = &draws[at].verdict;
         format!("Seed {} {}: {}", seeds[at], verdict.word(), verdict.text())
     };
     Agreement::DependsOnDraw {
-        agreeing: count(agreeing),
-        draws: count(draws.len()),
+        agreeing,
+        draws: u32::try_from(draws.len()).unwrap_or(u32::MAX),
         why: format!("{agreeing} of {} seeds agree. {}. {}", draws.len(), of(one), of(other)),
     }
 }
@@ -343,13 +362,27 @@ fn verdict_of(draws: &[Outcome], seeds: &[u64], medians: &[Value]) -> Agreement 
 /// Number of values that are kept per ablation beside those that leave their band.
 const EFFECTS: usize = 3;
 
-fn ablation(switch: &Switch, with: &Outcome, without: &Outcome) -> Ablation {
+/// Compares the medians and the verdicts of the outcomes with and without a mechanism. A verdict
+/// with which some seeds agree notices its absence if at most half as many agree without it.
+fn ablation(
+    switch: &Switch,
+    (with, agreeing_with): (&Outcome, u32),
+    without: Vec<Outcome>,
+    seeds: &[u64],
+) -> Ablation {
+    let agreeing = agreeing_of(&without);
+    let without = merged(without, seeds).held_to_bounds();
     let outside: Vec<String> = without
         .failed()
         .filter(|value| !with.failed().any(|known| known.name == value.name))
         .map(|value| value.name.clone())
         .collect();
-    let noticed = if with.verdict.word() != without.verdict.word() {
+    let has_changed = if agreeing_with > 0 {
+        agreeing <= agreeing_with / 2
+    } else {
+        with.verdict.word() != without.verdict.word()
+    };
+    let noticed = if has_changed {
         Noticed::ByVerdict
     } else if outside.is_empty() {
         let is_unchecked = with.values.iter().any(|value| value.unbanded == Some(Value::ELSEWHERE));
@@ -375,7 +408,9 @@ fn ablation(switch: &Switch, with: &Outcome, without: &Outcome) -> Ablation {
         switch: switch.name,
         about: switch.about,
         kind: switch.kind,
-        verdict: without.verdict.clone(),
+        verdict: without.verdict,
+        agreeing,
+        draws: u32::try_from(seeds.len()).unwrap_or(u32::MAX),
         noticed,
         outside,
         effects,
@@ -403,46 +438,52 @@ fn change(a: f64, b: f64) -> f64 {
 }
 
 /// Withdraws an agreement that remains without one of its mechanisms.
-fn with_ablations(verdict: Agreement, ablations: &[Ablation], is_guessed: bool, seed: u64) -> Agreement {
+fn with_ablations(verdict: Agreement, ablations: &[Ablation], is_guessed: bool) -> Agreement {
     let is_good = matches!(verdict, Agreement::Agrees { .. } | Agreement::DependsOnDraw { .. });
     let unnoticed: Vec<String> = ablations
         .iter()
         .filter(|ablation| ablation.kind == SwitchKind::Mechanism && ablation.noticed != Noticed::ByVerdict)
         // Guesses may have switched the mechanism off already.
         .filter(|ablation| !(is_guessed && ablation.effects.is_empty()))
-        .map(|ablation| format!("{} ({})", ablation.switch, ablation.about))
+        .map(|ablation| {
+            let Ablation { switch, about, agreeing, draws, .. } = ablation;
+            let who = match draws {
+                ..=1 => String::from("it also agrees"),
+                _ => format!("{agreeing} of {draws} seeds agree"),
+            };
+            format!("{who} without {switch} ({about})")
+        })
         .collect();
     if unnoticed.is_empty() || !is_good {
         return verdict;
     }
-    let without = unnoticed.join(" and without ");
-    Agreement::CannotTell {
-        why: format!(
-            "with seed {seed}, the only one tried, it also agrees without {without}. With it, {}",
-            verdict.text()
-        ),
-    }
+    Agreement::CannotTell { why: format!("{}. With it, {}", unnoticed.join(", "), verdict.text()) }
 }
 
+/// Runs an item with all seeds for each value of a guess, except that of `context`, whose outcome
+/// and number of agreeing seeds are known.
 fn sweep(
     guess: &Guess,
-    first: &Outcome,
-    run: &dyn Fn(&Context<'_>) -> Result<Outcome, ItemError>,
+    own: (&Outcome, u32),
+    runs: &dyn Fn(&Context<'_>) -> Result<Vec<Outcome>, ItemError>,
     context: &Context<'_>,
+    seeds: &[u64],
 ) -> Result<Sweep, ItemError> {
     let mut points = Vec::new();
-    let own = context.guess(guess);
     for at in guess.points() {
-        let is_default = at.total_cmp(&own).is_eq();
-        let verdict = if is_default {
-            first.verdict.clone()
+        let is_default = at.total_cmp(&context.guess(guess)).is_eq();
+        let (verdict, agreeing) = if is_default {
+            (own.0.verdict.clone(), own.1)
         } else {
             let guesses = [&[(guess.name, at)][..], context.guesses].concat();
-            run(&Context { guesses: &guesses, ..*context })?.verdict
+            let outcomes = runs(&Context { guesses: &guesses, ..*context })?;
+            let agreeing = agreeing_of(&outcomes);
+            (merged(outcomes, seeds).held_to_bounds().verdict, agreeing)
         };
-        points.push(Point { at, is_default, verdict });
+        points.push(Point { at, is_default, verdict, agreeing });
     }
-    Ok(Sweep { guess: guess.name, unit: guess.unit, about: guess.about, points, seed: context.seed })
+    let draws = u32::try_from(seeds.len()).unwrap_or(u32::MAX);
+    Ok(Sweep { guess: guess.name, unit: guess.unit, about: guess.about, points, draws })
 }
 
 #[cfg(test)]
@@ -486,7 +527,24 @@ mod tests {
         let blind = Item { switches: &[SEEN, UNSEEN], ..ITEM };
         let examined = examine(&blind, &context, Plan::default()).unwrap();
         assert_eq!(examined.outcome.verdict.word(), "cannot tell");
-        assert!(examined.outcome.verdict.text().contains("without unseen (nothing changes)"));
+        let text = examined.outcome.verdict.text();
+        assert_eq!(text, "it also agrees without unseen (nothing changes). With it, large");
+    }
+
+    #[test]
+    fn mechanism_counts_if_at_most_half_of_the_agreeing_seeds_agree_without_it() {
+        // Without it the value is 0.5 × (4 + 0.1 × (seed − 100)), which is large from seed 121 on.
+        let item = Item { switches: &[SEEN], ..ITEM };
+        let plan = Plan { seeds: Some(4), ..Plan::default() };
+        for (first, without, verdict) in [
+            (117, "differs, 0 of 4", "agrees"),
+            (119, "depends, 2 of 4", "agrees"),
+            (120, "depends, 3 of 4", "cannot tell"),
+        ] {
+            let examined = examine(&item, &Context::new(Scale::Smoke, first, &|| true), plan).unwrap();
+            assert_eq!(examined.ablations[0].verdict_words(), without);
+            assert_eq!(examined.outcome.verdict.word(), verdict, "{without}");
+        }
     }
 
     #[test]
@@ -563,7 +621,10 @@ mod tests {
     fn sweep_reports_the_region_of_agreement() {
         let context = Context::new(Scale::Smoke, 1, &|| true);
         let examined = examine(&ITEM, &context, Plan { sweep: true, ..Plan::default() }).unwrap();
-        assert_eq!(examined.sweeps[0].region(), "with seed 1, the claim holds at 4, 9, not at 1");
+        assert_eq!(examined.sweeps[0].region(), "the claim holds at 4, 9, not at 1");
+        let plan = Plan { sweep: true, seeds: Some(2), ..Plan::default() };
+        let examined = examine(&ITEM, &context, plan).unwrap();
+        assert_eq!(examined.sweeps[0].region(), "of 2 seeds agree: 0 at 1, 2 at 4, 2 at 9");
         assert_eq!(examined.sweeps[0].points.iter().filter(|point| point.is_default).count(), 1);
     }
 }

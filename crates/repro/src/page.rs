@@ -122,7 +122,7 @@ fn ablations(page: &mut Page, record: &Record) {
             "<tr><td>{} ({})</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
             escape(ablation.switch),
             escape(ablation.about),
-            ablation.verdict.word(),
+            escape(&ablation.verdict_words()),
             ablation.noticed.words(),
             escape(&effect),
         ));

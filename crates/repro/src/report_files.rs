@@ -50,8 +50,10 @@ impl Reproduction {
 impl Reproduction {
     /// Returns the runs with a switch turned as rows, the header first.
     fn ablation_rows(&self) -> Vec<Vec<String>> {
-        let head =
-            ["item", "switch", "kind", "verdict", "without", "noticed", "value", "with", "without_it"];
+        let head = [
+            "item", "switch", "kind", "verdict", "without", "agreeing", "seeds", "noticed", "value",
+            "with", "without_it",
+        ];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for record in &self.items {
             for ablation in &record.ablations {
@@ -62,6 +64,8 @@ impl Reproduction {
                     ablation.kind.word().to_owned(),
                     record.outcome.verdict.word().to_owned(),
                     ablation.verdict.word().to_owned(),
+                    ablation.agreeing.to_string(),
+                    ablation.draws.to_string(),
                     ablation.noticed.words().to_owned(),
                     effect.map_or_else(String::new, |effect| effect.name.clone()),
                     effect.map_or_else(String::new, |effect| effect.with.to_string()),

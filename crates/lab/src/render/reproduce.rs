@@ -235,7 +235,7 @@ fn item_lines(record: &Record, asked: Plan) -> Vec<String> {
             "{} ({}): {}, {noticed}{}{}{}{}",
             ablation.switch,
             ablation.about,
-            ablation.verdict.word(),
+            ablation.verdict_words(),
             if outside.is_empty() { "" } else { "; outside the band: " },
             outside.join("; "),
             if inside.is_empty() { "" } else { "; of others, most change " },
@@ -285,7 +285,7 @@ fn ablation_table(records: &[Record]) -> Vec<String> {
                 ablation.switch.to_owned(),
                 record.id.to_owned(),
                 record.outcome.verdict.word().to_owned(),
-                ablation.verdict.word().to_owned(),
+                ablation.verdict_words(),
                 ablation.noticed.words().to_owned(),
                 effect,
             ]
@@ -294,15 +294,9 @@ fn ablation_table(records: &[Record]) -> Vec<String> {
     if rows.is_empty() {
         return Vec::new();
     }
-    let head = [
-        "switched off",
-        "item",
-        "verdict",
-        "without",
-        "noticed",
-        "outside its band, or greatest effect; one seed",
-    ]
-    .map(str::to_owned);
+    let head =
+        ["switched off", "item", "verdict", "without", "noticed", "outside its band, or greatest effect"]
+            .map(str::to_owned);
     let width =
         |at: usize| rows.iter().chain([&head]).map(|row| row[at].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..6).map(width).collect();
