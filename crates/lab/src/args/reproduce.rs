@@ -41,7 +41,7 @@ pub struct Reproduce {
     pub seeds: Option<u32>,
 
     /// Run each item with each mechanism switched off and each fault planted, and list detected
-    /// faults; an item that agrees runs without its mechanisms in any case
+    /// faults; an item with which some seeds agree runs without its mechanisms in any case
     #[arg(long)]
     pub ablate: bool,
 
