@@ -427,7 +427,8 @@ impl Policy {
                 .flags
                 .map_or(Truth::Yes, |column| Test::from(TestKind::Column(column)).holds(packet));
         };
-        if self.is_larger[self.entry_of(id)] || entry.conditions.reads_later {
+        // The boxes of a later fragment that is read are those of all packets.
+        if self.is_larger[self.entry_of(id)] || entry.conditions.reads_later || self.reads(packet) {
             return entry.conditions.matches(packet);
         }
         if !packet.has_ports && entry.conditions.names_ports() {

@@ -186,7 +186,7 @@ impl Policy {
 
     /// Returns whether rules read the payload of this packet, a later fragment. Its key has no
     /// ports, so that no index finds them.
-    fn reads(&self, packet: &Packet<'_>) -> bool {
+    pub(super) fn reads(&self, packet: &Packet<'_>) -> bool {
         self.reads_later() && packet.fragment.is_later()
     }
 

@@ -144,6 +144,14 @@ impl Statement {
         }
     }
 
+    /// Returns whether the statement changes the elements of a set with this name.
+    fn updates(&self, set: &str) -> bool {
+        let (Self::Passes(text) | Self::Unknowable(text)) = self else { return false };
+        let is_end = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '\\'));
+        super::changes_a_set(text)
+            && text.split('@').skip(1).any(|name| name.split(is_end).next() == Some(set))
+    }
+
     /// Returns whether it is a comment.
     pub(super) fn is_comment(&self) -> bool {
         matches!(self, Self::Passes(text) if text == "comment")
@@ -275,6 +283,15 @@ impl Table {
     /// Returns the families of its packets; `None` for tables without IP packets.
     pub(super) fn families(&self) -> Option<Families> {
         families_of(&self.family).flatten()
+    }
+
+    /// Finds the sets whose elements the rules change; their flags may not tell.
+    pub(super) fn find_updated_sets(&mut self) {
+        let rules = self.chains.iter().flat_map(|chain| &chain.rules);
+        let statements: Vec<&Statement> = rules.flat_map(|rule| &rule.statements).collect();
+        for (name, set) in &mut self.sets {
+            set.is_dynamic |= statements.iter().any(|statement| statement.updates(name));
+        }
     }
 
     /// Returns the handle of a new object.

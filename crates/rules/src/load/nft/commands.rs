@@ -216,10 +216,16 @@ impl Parser<'_> {
         let name = self.word("the name of a variable")?;
         if word == "undefine" {
             self.defined.remove(&name);
+            self.own.retain(|own| *own != name);
             return Ok(());
+        }
+        if word == "define" && self.own.contains(&name) {
+            let text = format!("the variable '{name}' is defined already; write redefine, or rename one");
+            return Err(self.refuse(at, text));
         }
         self.need_sign("=")?;
         let value = self.value(0)?;
+        self.own.push(name.clone());
         self.defined.insert(name, value);
         Ok(())
     }
@@ -230,6 +236,15 @@ impl Parser<'_> {
         if !self.take_sign("{") {
             return Ok(());
         }
+        // The variables of a table end with it.
+        let around = (self.defined.clone(), core::mem::take(&mut self.own));
+        self.objects(table)?;
+        (self.defined, self.own) = around;
+        Ok(())
+    }
+
+    /// Reads the objects of a table up to the brace that ends it.
+    fn objects(&mut self, table: usize) -> Result<(), LoadError> {
         loop {
             self.newlines();
             if self.take_sign("}") {

@@ -121,7 +121,8 @@ impl Reader<'_> {
             }
             "set" | "map" => {
                 let flags = flags(body, "constant interval dynamic timeout").map_err(refused)?;
-                let is_dynamic = flags.contains(&"dynamic") || flags.contains(&"timeout");
+                let is_dynamic = ["dynamic", "timeout"].iter().any(|flag| flags.contains(flag));
+                let is_dynamic = is_dynamic || body.get("timeout").is_some();
                 let elements = body.get("elem").map_or_else(|| Ok(Vec::new()), elements);
                 let elements = elements.map_err(refused)?;
                 let set = table.sets.entry(text_of("name").into()).or_default();
@@ -293,6 +294,8 @@ fn statement(json: &Json) -> Result<Statement, String> {
             Statement::Set(expr(key)?, words(value))
         }
         "notrack" => Statement::Untrack(None),
+        // The counter of an element; without one, the rule ends here.
+        "counter" if body.get("map").is_some() => Statement::Unknowable(format!("{kind} {body}")),
         "counter" | "log" | "ct helper" | "ct timeout" | "ct expectation" | "ct event" | "flow" | "dup"
         | "fwd" | "reset" | "secmark" | "last" => Statement::Passes(kind.into()),
         "set" | "map" => {
@@ -300,7 +303,7 @@ fn statement(json: &Json) -> Result<Statement, String> {
             if ["\"limit\"", "\"quota\"", "\"ct count\""].iter().any(|word| text.contains(word)) {
                 Statement::Unknowable(format!("{kind} {text}"))
             } else {
-                Statement::Passes(kind.into())
+                Statement::Passes(format!("{kind} {text}"))
             }
         }
         "queue" => Statement::Queue,

@@ -3,12 +3,12 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 
 use super::super::iptables::dscp_class;
 use super::super::words::mac;
 use super::super::{ipset, protocol};
 use super::ast::{Expr, Op, Set, Table, Value, Verdict};
+use super::bits::{masked, tcp_flags};
 use super::icmp::{icmp_code, icmp_types};
 use crate::firewall::{
     Conditions, ConnectionState, Contents, Families, HeaderField, InterfacePattern, Ranges, Test, TestKind,
@@ -19,8 +19,14 @@ use flowloom_flow_key::protocol::service;
 /// A description of an unsupported part of a rule.
 pub(super) type Refusal = String;
 
-/// Returns the conditions of a comparison.
-pub(super) fn compare(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Conditions, Refusal> {
+/// Returns the conditions of a comparison, in a rule that has asked for these protocols before.
+pub(super) fn compare(
+    table: &Table,
+    expr: &Expr,
+    op: Op,
+    value: &Value,
+    protocols: Option<&Ranges>,
+) -> Result<Conditions, Refusal> {
     let mut conditions = Conditions::default();
     if let Expr::Other(text) = expr {
         conditions.ask(TestKind::Unknowable(text.clone()));
@@ -55,7 +61,47 @@ pub(super) fn compare(table: &Table, expr: &Expr, op: Op, value: &Value) -> Resu
         conditions.ask(Test::new(TestKind::AnyOf(all), not));
         return Ok(conditions);
     }
-    single(table, expr, op, value)
+    let asked = single(table, expr, op, value)?;
+    let with_ports = Ranges::new(PORT_PROTOCOLS.map(|number| (number, number)));
+    match expr {
+        Expr::Payload(header, field)
+            if header == "th" && protocols.is_none_or(|asked| !with_ports.covers(asked)) =>
+        {
+            // The kernel reads these bytes of every protocol.
+            let mut others = Conditions::default();
+            others.ask_protocol(&with_ports.complement(255));
+            let at = if field == "dport" { 16 } else { 0 };
+            let raw = Expr::Raw(String::from("th"), at, 16);
+            let value = numeric(table, value)?;
+            others = others.and(&single(table, &raw, op, &value)?);
+            Ok(any(Vec::from([asked, others])))
+        }
+        _ => Ok(asked),
+    }
+}
+
+/// Protocols whose header begins with the ports.
+const PORT_PROTOCOLS: [u128; 5] = [6, 17, 33, 132, 136];
+
+/// Returns the ports of a comparison as numbers.
+fn numeric(table: &Table, value: &Value) -> Result<Value, Refusal> {
+    let ports = numbers(table, "th", Op::In, value, 65_535, &port)?;
+    let ranges = ports
+        .as_slice()
+        .iter()
+        .map(|(low, high)| (Value::Range(format!("{low}"), format!("{high}")), None));
+    Ok(Value::Set(ranges.collect()))
+}
+
+/// Returns the conditions that hold if one of several does; with none, they never hold.
+pub(super) fn any(mut all: Vec<Conditions>) -> Conditions {
+    let mut conditions = Conditions::default();
+    match all.len() {
+        0 => conditions.families = Families { v4: false, v6: false },
+        1 => conditions = all.remove(0),
+        _ => conditions.ask(TestKind::AnyOf(all)),
+    }
+    conditions
 }
 
 /// Returns the conditions of an element with several parts.
@@ -130,7 +176,7 @@ fn set<'a>(table: &'a Table, name: &str) -> Result<&'a Set, Refusal> {
 }
 
 /// Returns the values of a comparison, with sets expanded.
-fn values<'a>(table: &'a Table, value: &'a Value) -> Result<Vec<&'a Value>, Refusal> {
+pub(super) fn values<'a>(table: &'a Table, value: &'a Value) -> Result<Vec<&'a Value>, Refusal> {
     Ok(match value {
         Value::Set(elements) => elements.iter().map(|(key, _)| key).collect(),
         Value::Named(name) => set(table, name)?.elements.iter().map(|(key, _)| key).collect(),
@@ -153,7 +199,7 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
         return Ok(conditions);
     }
     if let Expr::Masked(inner, mask) = expr {
-        return masked(inner, mask, op, value);
+        return masked(table, inner, mask, op, value);
     }
     let numbers =
         |max: u128, read: &dyn Fn(&str) -> Option<u128>| numbers(table, &what, op, value, max, read);
@@ -241,12 +287,25 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                 conditions.ask(Test::new(kind, not));
             }
             ("ether", "type") => return family(table, key_of_family(expr), value, not, conditions),
-            ("vlan", "id") => conditions.ask(TestKind::Number(HeaderField::Vlan, numbers(4095, &number)?)),
+            ("vlan", "id") => {
+                // A packet without a tag meets no comparison. One with the tag 0 looks like it.
+                let ids = numbers(4095, &number)?;
+                let tags = ids.intersection(&Ranges::new([(1, 4095)]));
+                if tags.is_empty() {
+                    return unknowable(conditions);
+                }
+                conditions.ask(TestKind::Number(HeaderField::Vlan, tags));
+            }
             ("exthdr", name) => {
                 conditions.families = conditions.families.and(Families::V6);
                 match (name, value, op) {
-                    ("frag", Value::Any, Op::Equal) => conditions.ask(TestKind::Fragment(14)),
-                    ("frag", Value::Any, Op::NotEqual) => conditions.ask(TestKind::Fragment(1)),
+                    ("frag", Value::Any, Op::Equal) => {
+                        conditions = conditions.and(&any(Vec::from([parts(14), atomic()])));
+                    }
+                    ("frag", Value::Any, Op::NotEqual) => {
+                        conditions.ask(TestKind::Fragment(1));
+                        conditions.ask(Test::new(next_is_fragment(), true));
+                    }
                     _ => return unknowable(conditions),
                 }
             }
@@ -255,7 +314,9 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                 conditions.families = conditions.families.and(Families::V6);
                 match (numbers(0x1fff, &number)?.complement(0x1fff).as_slice(), table.is_tracked) {
                     ([(0, 0)], _) => conditions.ask(TestKind::Fragment(12)),
-                    ([(1, 0x1fff)], _) => conditions.ask(TestKind::Fragment(2)),
+                    ([(1, 0x1fff)], _) => {
+                        conditions = conditions.and(&any(Vec::from([parts(2), atomic()])));
+                    }
                     _ => return unknowable(conditions),
                 }
             }
@@ -302,18 +363,28 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
         }
         Expr::Ct(key) if key == "state" => {
             let mut states = 0;
+            let is_list = matches!(value, Value::Flags(_)) && op == Op::In;
             for one in values(table, value)? {
                 let names: Vec<&String> = match one {
                     Value::Word(word) => Vec::from([word]),
                     Value::Flags(words) => words.iter().collect(),
                     _ => return Err(format!("{what}: expected states such as new,established")),
                 };
+                let mut bits = 0;
                 for name in names {
                     let state = ConnectionState::from_name(name);
-                    states |= state.ok_or_else(|| format!("{what}: '{name}' is not a state"))?.bit();
+                    bits |= state.ok_or_else(|| format!("{what}: '{name}' is not a state"))?.bit();
+                }
+                // A packet has one state, so that it never equals several.
+                if is_list || bits.is_power_of_two() {
+                    states |= bits;
                 }
             }
-            conditions.ask(Test::new(TestKind::State(states), not));
+            match (states, not) {
+                (0, false) => conditions = any(Vec::new()),
+                (0, true) => {}
+                _ => conditions.ask(Test::new(TestKind::State(states), not)),
+            }
         }
         Expr::Raw(base, 96, 16) if base == "ll" => {
             return family(table, key_of_family(expr), value, not, conditions);
@@ -425,7 +496,7 @@ fn has_order(expr: &Expr) -> bool {
     }
 }
 
-fn mark_test(is_connection: bool, mask: u32, values: Ranges) -> TestKind {
+pub(super) fn mark_test(is_connection: bool, mask: u32, values: Ranges) -> TestKind {
     TestKind::Mark { is_connection, mask, values }
 }
 
@@ -474,6 +545,23 @@ fn addresses(value: &Value, is_v6: bool) -> Option<(u128, u128)> {
     }
 }
 
+/// Returns the condition on the part of a datagram that a packet is.
+fn parts(bits: u8) -> Conditions {
+    Conditions { tests: Vec::from([Test::from(TestKind::Fragment(bits))]), ..Conditions::default() }
+}
+
+/// Returns the condition that a fragment header follows the IPv6 header.
+fn next_is_fragment() -> TestKind {
+    TestKind::Number(HeaderField::NextHeader, Ranges::exact(44))
+}
+
+/// Returns the conditions of a packet that is whole and has a fragment header.
+fn atomic() -> Conditions {
+    let mut whole = parts(1);
+    whole.ask(next_is_fragment());
+    whole
+}
+
 /// What the values of a comparison of families are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FamilyKey {
@@ -512,113 +600,6 @@ fn family(
     let asked = numbers(table, "family", op, value, max, &read)?;
     let asked = Families { v4: asked.contains(v4), v6: asked.contains(v6) };
     conditions.families = conditions.families.and(asked);
-    Ok(conditions)
-}
-
-fn flag_bits(value: &Value) -> Result<u8, Refusal> {
-    let one = |word: &str| {
-        super::super::iptables::tcp_flags(word)
-            .filter(|_| !matches!(word, "ALL" | "NONE"))
-            .or_else(|| number(word).and_then(|number| u8::try_from(number).ok()))
-            .ok_or_else(|| format!("'{word}' is not a TCP flag"))
-    };
-    match value {
-        Value::Word(word) => one(word),
-        Value::Flags(words) => words.iter().try_fold(0, |bits, word| Ok(bits | one(word)?)),
-        Value::Set(all) => all.iter().try_fold(0, |bits, (value, _)| Ok(bits | flag_bits(value)?)),
-        _ => Err("expected flags such as syn,ack".to_owned()),
-    }
-}
-
-fn tcp_flags(table: &Table, op: Op, value: &Value) -> Result<Conditions, Refusal> {
-    let mut conditions = Conditions::default();
-    conditions.ask_protocol(&Ranges::exact(6));
-    let not = op == Op::NotEqual;
-    if not && table.is_tracked {
-        conditions.ask(TestKind::Fragment(3));
-    }
-    match value {
-        Value::Slash(value, mask) => {
-            let (value, mask) = (flag_bits(value)?, flag_bits(mask)?);
-            conditions.ask(Test::new(TestKind::TcpFlags { mask, value }, not));
-        }
-        // Names only: one of the bits is set.
-        Value::Word(_) | Value::Flags(_) if op == Op::In => {
-            conditions.ask(Test::new(TestKind::TcpFlags { mask: flag_bits(value)?, value: 0 }, true));
-        }
-        Value::Set(_) | Value::Named(_) => {
-            let mut any = Vec::new();
-            for one in values(table, value)? {
-                let kind = TestKind::TcpFlags { mask: 0xff, value: flag_bits(one)? };
-                any.push(Conditions { tests: Vec::from([Test::from(kind)]), ..Conditions::default() });
-            }
-            conditions.ask(Test::new(TestKind::AnyOf(any), not));
-        }
-        one => {
-            conditions.ask(Test::new(TestKind::TcpFlags { mask: 0xff, value: flag_bits(one)? }, not));
-        }
-    }
-    Ok(conditions)
-}
-
-fn masked(inner: &Expr, mask: &Value, op: Op, value: &Value) -> Result<Conditions, Refusal> {
-    let not = op == Op::NotEqual;
-    let mut conditions = needs(core::slice::from_ref(inner));
-    match inner {
-        Expr::Payload(header, field) if header == "tcp" && field == "flags" => {
-            let (mask, value) = (flag_bits(mask)?, flag_bits(value)?);
-            conditions.ask(Test::new(TestKind::TcpFlags { mask, value }, not));
-        }
-        Expr::Payload(header, field) if header == "ip" && field == "frag-off" => {
-            let bits = |value: &Value| match value {
-                Value::Word(word) => number(word),
-                _ => None,
-            };
-            match (bits(mask), bits(value)) {
-                (Some(0x1fff), Some(0)) => conditions.ask(Test::new(TestKind::Fragment(12), !not)),
-                (Some(0x1fff), Some(1)) => conditions.ask(Test::new(TestKind::Fragment(8), not)),
-                (Some(0x3fff), Some(0x2000)) => {
-                    conditions.ask(Test::new(TestKind::Fragment(2), not));
-                }
-                (Some(0x3fff), Some(0)) => conditions.ask(Test::new(TestKind::Fragment(14), !not)),
-                _ => conditions.ask(TestKind::Unknowable(describe(inner))),
-            }
-        }
-        Expr::Payload(header, field)
-            if matches!(field.as_str(), "saddr" | "daddr") && matches!(header.as_str(), "ip" | "ip6") =>
-        {
-            let is_v6 = header == "ip6";
-            let address = |value: &Value| match value {
-                Value::Word(word) => word
-                    .parse::<IpAddr>()
-                    .ok()
-                    .filter(|a| a.is_ipv6() == is_v6)
-                    .map(crate::firewall::bits_of),
-                _ => None,
-            };
-            let both = address(mask).zip(address(value));
-            let (mask, value) =
-                both.ok_or_else(|| format!("{}: expected an address and a mask", describe(inner)))?;
-            let kind = TestKind::Address { is_destination: field == "daddr", value, mask };
-            conditions.ask(Test::new(kind, not));
-        }
-        Expr::Meta(key) | Expr::Ct(key) if key == "mark" => {
-            let bits = |value: &Value| match value {
-                Value::Word(word) => number(word).and_then(|number| u32::try_from(number).ok()),
-                _ => None,
-            };
-            let both = bits(mask).zip(bits(value));
-            let Some((mask, value)) = both else {
-                let text = format!("{} under a mask", describe(inner));
-                conditions.ask(Test::new(TestKind::Unknowable(text), not));
-                return Ok(conditions);
-            };
-            let kind = mark_test(matches!(inner, Expr::Ct(_)), mask, Ranges::exact(u128::from(value)));
-            conditions.ask(Test::new(kind, not));
-        }
-        _ => conditions
-            .ask(Test::new(TestKind::Unknowable(format!("{} under a mask", describe(inner))), not)),
-    }
     Ok(conditions)
 }
 
@@ -663,6 +644,7 @@ pub(super) fn map(
             Expr::Payload(header, field) if header == "tcp" && field == "flags" => {
                 tcp_flags(table, Op::Equal, key)?
             }
+            Expr::Ct(_) => single(table, expr, Op::Equal, key)?,
             expr => single(table, expr, Op::In, key)?,
         };
         all.push((conditions, verdict));
@@ -675,7 +657,7 @@ pub(super) fn map(
         let conditions = if open.is_empty() {
             needs(core::slice::from_ref(expr)).and(&has_headers(table, core::slice::from_ref(expr)))
         } else {
-            compare(table, expr, Op::NotEqual, &Value::Set(open))?
+            compare(table, expr, Op::NotEqual, &Value::Set(open), None)?
         };
         all.push((conditions, verdict));
     }

@@ -9,6 +9,7 @@
 
 mod assign;
 mod ast;
+mod bits;
 mod commands;
 mod elements;
 mod entered;
@@ -22,12 +23,13 @@ mod tokens;
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, at_line, has_word, line_of};
 use crate::firewall::{
-    Chain, ChainRule, Chains, Conditions, Families, Hook, Note, Outcome, Policy, Ranges, Target, TestKind,
-    Write, Writes, WrittenField,
+    Chain, ChainRule, Chains, Conditions, Entry, Families, Hook, Note, Outcome, Policy, Ranges, Target,
+    TestKind, Write, Writes, WrittenField,
 };
 use crate::rule::Action;
 
@@ -87,6 +89,7 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
     let is_tracked = tables.iter().any(tracks);
     for table in &mut tables {
         table.is_tracked = is_tracked;
+        table.find_updated_sets();
     }
     let entered = entered::entered(text, &tables, options)?;
     let mut notes: Vec<Note> = unread.into_iter().map(|(line, text)| Note { line, text }).collect();
@@ -169,19 +172,9 @@ fn policy_of(
         chains
             .flatten_after(&name, max, &mut entries, &mut sources, &mut writes, goes_on)
             .map_err(|error| at_line(text, error.line(), error.to_string()))?;
-        ends.push(entries.len());
+        ends.push((entries.len(), families));
     }
-    // A packet that a base chain accepts continues with the next one.
-    let last = ends.len().saturating_sub(1);
-    let mut from = 0;
-    for &end in &ends[..last] {
-        for entry in &mut entries[from..end] {
-            if matches!(entry.outcome, Outcome::Decide { action: Some(Action::Accept), .. }) {
-                entry.outcome = Outcome::Skip { to: end as u32 };
-            }
-        }
-        from = end;
-    }
+    let entries = continued(entries, &ends);
     // What is missing comes first.
     notes.sort_by_key(|note| note.line);
     skipped.sort_by_key(|note: &Note| note.line);
@@ -189,6 +182,46 @@ fn policy_of(
     let policy =
         Policy::new(entries, sources, notes).map_err(|error| at_line(text, 1, error.to_string()))?;
     Ok(policy.with_hooks(hooks).stopping_at_authentication())
+}
+
+/// Lets packets that a base chain accepts continue with the next chain of their family. A chain is
+/// the end of its entries, with the families of its packets.
+fn continued(entries: Vec<Entry>, chains: &[(usize, Families)]) -> Vec<Entry> {
+    let mut all: Vec<Entry> = Vec::with_capacity(entries.len());
+    // Where each entry is now, because an entry becomes two if one of its families ends there.
+    let mut places = Vec::with_capacity(entries.len() + 1);
+    let mut entries = entries.into_iter();
+    for (chain, &(end, families)) in chains.iter().enumerate() {
+        let later = &chains[chain + 1..];
+        let goes_on = Families {
+            v4: later.iter().any(|(_, families)| families.v4),
+            v6: later.iter().any(|(_, families)| families.v6),
+        };
+        let ends = Families { v4: !goes_on.v4, v6: !goes_on.v6 };
+        for mut entry in entries.by_ref().take(end - places.len()) {
+            places.push(all.len() as u32);
+            let families = families.and(entry.conditions.families);
+            let is_accept = matches!(entry.outcome, Outcome::Decide { action: Some(Action::Accept), .. });
+            if is_accept && !families.and(goes_on).is_none() {
+                let decided = (!families.and(ends).is_none()).then(|| entry.clone());
+                entry.outcome = Outcome::Skip { to: end as u32 };
+                if let Some(mut decided) = decided {
+                    Arc::make_mut(&mut entry.conditions).families = families.and(goes_on);
+                    Arc::make_mut(&mut decided.conditions).families = families.and(ends);
+                    all.push(entry);
+                    entry = decided;
+                }
+            }
+            all.push(entry);
+        }
+    }
+    places.push(all.len() as u32);
+    for entry in &mut all {
+        if let Outcome::Skip { to } = &mut entry.outcome {
+            *to = places[*to as usize];
+        }
+    }
+    all
 }
 
 /// Returns the names of the chains of all tables.
@@ -349,6 +382,7 @@ fn lowered(
 }
 
 /// Returns the entries of a rule; a note if it decides nothing.
+#[expect(clippy::too_many_lines, reason = "one arm for each statement of nftables")]
 fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Option<String>), String> {
     let mut conditions = Conditions::default();
     let mut all = Vec::new();
@@ -374,7 +408,7 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
     for statement in &rule.statements {
         match statement {
             Statement::Match(expr, op, value) => {
-                let asked = lower::compare(table, expr, *op, value)?;
+                let asked = lower::compare(table, expr, *op, value, conditions.protocols.as_ref())?;
                 // The rule itself may have written what it asks for.
                 let is_open = has_written
                     && asked.tests.iter().any(|test| {
@@ -397,6 +431,11 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
                 if let Some(write) = assign::write(expr, words)? {
                     has_written = true;
                     push(conditions.clone(), &Verdict::Continue, Vec::from([write]));
+                }
+                // Without an element of the map, the rule ends here.
+                if has_word(words, "map") {
+                    conditions
+                        .ask(TestKind::Unknowable(format!("{} has an element", assign::text(expr, words))));
                 }
             }
             Statement::Untrack(doubt) => {
@@ -432,9 +471,15 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
             }
             Statement::Vmap(expr, value) => {
                 decides = true;
+                let mut continued = Vec::new();
                 for (element, verdict) in lower::map(table, expr, value)? {
                     push(conditions.and(&element), &verdict, Vec::new());
+                    if verdict == Verdict::Continue {
+                        continued.push(element);
+                    }
                 }
+                // Without an element that continues, the rule ends here.
+                conditions = conditions.and(&lower::any(continued));
             }
             Statement::Verdict(verdict) => {
                 decides = true;
@@ -445,10 +490,18 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
         }
     }
     let note = (!decides).then(|| match passed {
+        Some(text) if changes_a_set(&text) => {
+            format!("has no verdict; '{text}' changes a set while packets flow")
+        }
         Some(text) => format!("has no verdict, and '{text}' decides nothing"),
         None => String::from("has no verdict, so it only counts"),
     });
     Ok((all, note))
+}
+
+/// Returns whether a statement changes the elements of a set.
+fn changes_a_set(text: &str) -> bool {
+    matches!(text.split(' ').next(), Some("add" | "update" | "delete" | "set" | "map"))
 }
 
 /// Adds the conditions of a verdict itself: an answer of one protocol asks for it.

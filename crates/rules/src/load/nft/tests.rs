@@ -3,6 +3,7 @@ use crate::firewall::{Assume, Entry, Fragment, Outcome, Packet};
 use flowloom_flow_key::FiveTuple;
 
 mod chains;
+mod verdicts;
 
 fn chain(rules: &str) -> String {
     format!(

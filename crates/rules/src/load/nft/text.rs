@@ -23,6 +23,7 @@ pub(super) fn parse(text: &str, limits: LoadLimits) -> Parsed {
         next: 0,
         tables: Vec::new(),
         defined: BTreeMap::new(),
+        own: Vec::new(),
         errors: Vec::new(),
         notes: Vec::new(),
         rules: 0,
@@ -42,7 +43,9 @@ pub(super) struct Parser<'a> {
     pub(super) tokens: &'a [Token],
     pub(super) next: usize,
     pub(super) tables: Vec<Table>,
+    /// The variables, and the names of those that the table, or the text around tables, defines.
     pub(super) defined: BTreeMap<String, Value>,
+    pub(super) own: Vec<String>,
     pub(super) errors: Vec<LoadError>,
     /// Statements that are not supported, by line.
     pub(super) notes: Vec<(usize, String)>,
@@ -222,9 +225,14 @@ impl<'a> Parser<'a> {
                     let flags = self.flag_words("constant interval dynamic timeout")?;
                     set.is_dynamic |= flags.contains(&"dynamic") || flags.contains(&"timeout");
                 }
+                // Elements expire.
+                "timeout" => {
+                    set.is_dynamic = true;
+                    self.skip_line();
+                }
                 // Attributes that do not change which elements there are.
-                "type" | "typeof" | "timeout" | "gc-interval" | "size" | "policy" | "auto-merge"
-                | "comment" | "counter" => self.skip_line(),
+                "type" | "typeof" | "gc-interval" | "size" | "policy" | "auto-merge" | "comment"
+                | "counter" => self.skip_line(),
                 other => {
                     return Err(self.refuse(self.at(), format!("unsupported '{other}' in a set")));
                 }
