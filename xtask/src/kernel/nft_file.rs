@@ -19,6 +19,8 @@ struct Uses {
     writes: bool,
     /// Another base chain comes first.
     before: bool,
+    /// Tables of one family have base chains too.
+    families: bool,
     /// Commands change the ruleset after its tables.
     commands: bool,
     /// Rules leave packets untracked.
@@ -32,6 +34,7 @@ pub(super) fn text(draw: &mut Draw, features: Features) -> String {
         state: features.state,
         writes: draw.percent(35),
         before: draw.percent(25),
+        families: draw.percent(25),
         commands: draw.percent(35),
         notrack: features.state && draw.percent(30),
     };
@@ -99,6 +102,9 @@ pub(super) fn text(draw: &mut Draw, features: Features) -> String {
         rule(draw, uses, 0..CHAINS, &mut text);
     }
     text.push_str("\t}\n}\n");
+    if uses.families {
+        one_family(draw, &mut text);
+    }
     if uses.commands {
         text.push_str(COMMANDS);
         for _ in 0..2 + draw.below(4) {
@@ -106,6 +112,25 @@ pub(super) fn text(draw: &mut Draw, features: Features) -> String {
         }
     }
     text
+}
+
+/// Appends tables of one family, whose chains come before `forward`.
+fn one_family(draw: &mut Draw, text: &mut String) {
+    for family in draw.pick(&[&["ip"][..], &["ip6"], &["ip", "ip6"], &["ip6", "ip"]]) {
+        let priority = draw.pick(&["-20", "-15", "-5"]);
+        let policy = draw.pick(&["accept", "drop"]);
+        let _ = writeln!(
+            text,
+            "table {family} {BEFORE}_{family} {{\n\tchain {BEFORE}_{family} {{\n\t\ttype filter hook forward priority {priority}; policy {policy};"
+        );
+        for verdict in ["accept", "drop", "accept"] {
+            let port = draw.pick(&PORTS);
+            let counter = if verdict == "drop" { "counter " } else { "" };
+            let name = name(text);
+            let _ = writeln!(text, "\t\ttcp dport {port} {counter}{verdict} comment \"{name}\"");
+        }
+        text.push_str("\t}\n}\n");
+    }
 }
 
 /// The name of a base chain before `forward`.
@@ -202,7 +227,8 @@ fn rule(draw: &mut Draw, uses: Uses, later: std::ops::Range<usize>, text: &mut S
                 "ip saddr . tcp dport vmap {{ 10.1.0.1 . 22 : drop, 10.1.0.0/29 . 25-80 : jump c{chain} }}"
             ),
         };
-        let _ = writeln!(text, "\t\t{map}");
+        let rest = draw.pick(&["", "", " accept", " tcp dport 22 drop"]);
+        let _ = writeln!(text, "\t\t{map}{rest}");
         return;
     }
     let name = name(text);
@@ -304,7 +330,8 @@ fn conditions(draw: &mut Draw, uses: Uses) -> Vec<String> {
             1 => format!("icmpv6 type {not}{}", draw.pick(&["echo-request", "{ 1, 2, 129 }"])),
             _ => format!("meta l4proto {not}{{ tcp, udp, icmp }}"),
         };
-        match draw.below(9) {
+        match draw.below(10) {
+            7 if family > 1 => parts.push(format!("th {}port {not}{port}", draw.pick(&["s", "d"]))),
             0 => parts.push(format!("tcp dport {not}@web")),
             1 => parts.push(format!("tcp dport {not}{{ {port}, 10000-30000 }}")),
             2 => parts.push(format!("udp dport {not}{port}")),
@@ -313,6 +340,10 @@ fn conditions(draw: &mut Draw, uses: Uses) -> Vec<String> {
                 "tcp flags & (fin | syn | rst | ack) == syn",
                 "tcp flags syn",
                 "tcp flags & (syn | ack) != syn",
+                "tcp flags { syn | ack, fin }",
+                "tcp flags { syn }",
+                "tcp flags != { syn, fin | ack }",
+                "tcp flags & (syn | ack) == { syn, ack }",
             ]))),
             5 | 6 => parts.push(icmp),
             _ => {}
@@ -325,9 +356,10 @@ fn conditions(draw: &mut Draw, uses: Uses) -> Vec<String> {
         1 => parts.push(format!("oifname {not}{}", draw.pick(&["\"out0\"", "\"eth9\""]))),
         2 => parts.push(format!("ether saddr {not}{}", draw.pick(&[SENDER_MAC, "02:00:00:00:00:77"]))),
         5 | 6 => parts.push(format!("ct state {not}{}", draw.pick(&["new", "established", "invalid"]))),
-        7 => parts.push(String::from(
-            draw.pick(&["ct state established,related", "ct state { new, untracked }"]),
-        )),
+        7 => parts.push(String::from(draw.pick(&[
+            "ct state established,related", "ct state { new, untracked }", "ct state == new,established",
+            "ct state != new,established",
+        ]))),
         _ => {}
     }
     parts
