@@ -1,6 +1,7 @@
 //! The output of `ipset save`: named sets of addresses, networks and ports, to which iptables rules
 //! refer.
 
+use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -45,6 +46,8 @@ struct Set {
     members: Vec<String>,
     /// Its elements time out.
     is_timed: bool,
+    /// Rules add and remove elements.
+    is_changing: bool,
 }
 
 /// Named sets.
@@ -200,6 +203,17 @@ impl Sets {
         Ok(())
     }
 
+    /// Returns the sets, of which rules change those with these names.
+    pub(super) fn changing<'a>(&self, names: impl Iterator<Item = &'a str>) -> Cow<'_, Self> {
+        let mut sets = Cow::Borrowed(self);
+        for name in names.filter(|name| self.sets.contains_key(*name)) {
+            if let Some(set) = sets.to_mut().sets.get_mut(name) {
+                set.is_changing = true;
+            }
+        }
+        sets
+    }
+
     /// Returns the conditions for packets that are in a set, or not in it; `None` if there is no
     /// such set, or if it cannot be compared with these sides.
     #[must_use]
@@ -210,6 +224,11 @@ impl Sets {
     fn test_at(&self, name: &str, sides: &[SetSide], not: bool, depth: usize) -> Option<Conditions> {
         let set = self.sets.get(name)?;
         let mut conditions = Conditions::default();
+        if set.is_changing {
+            let text = format!("in set {name}, which rules change");
+            conditions.ask(Test::new(TestKind::Unknowable(text), not));
+            return Some(conditions);
+        }
         if set.is_timed {
             conditions.ask(TestKind::Unknowable(format!("elements of set {name} that have not timed out")));
         }

@@ -141,6 +141,8 @@ struct Table<'a> {
 /// ```
 pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
     options.limits.check_bytes(text)?;
+    let sets = options.sets.changing(targets::changed_sets(text));
+    let options = &Options { sets: &sets, ..options.clone() };
     let policy = policy_of(text, options, false)?;
     let says = |word: &str| text.contains(word);
     if !says("NOTRACK") && !says("--notrack") || !policy.asks_state() || is_listing(text) {

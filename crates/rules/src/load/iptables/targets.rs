@@ -68,6 +68,17 @@ pub(super) fn effect(name: &str) -> Does {
     }
 }
 
+/// Returns the names of the sets whose elements the rules of a text add and remove.
+pub(super) fn changed_sets(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines().filter(|line| line.contains("-set") && !line.starts_with('#'));
+    lines.flat_map(|line| {
+        let names = line.split_whitespace().skip(1);
+        let pairs = line.split_whitespace().zip(names);
+        let is_change = |word: &str| has_word("--add-set --del-set add-set del-set", word);
+        pairs.filter(move |(word, _)| is_change(word)).map(|(_, name)| name)
+    })
+}
+
 /// Returns the only table in whose chains the kernel allows a target.
 pub(super) fn table_of(name: &str) -> Option<&'static str> {
     match name {

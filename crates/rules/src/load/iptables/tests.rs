@@ -480,3 +480,26 @@ fn targets_of_another_table_are_refused() {
     // A chain of this name is no target.
     assert!(read("filter", ":DNAT - [0:0]\n", "DNAT").is_ok());
 }
+
+#[test]
+fn set_that_rules_change_is_undecided() {
+    let sets = super::super::ipset::parse(
+        "create bad hash:ip\ncreate good hash:ip\nadd good 10.0.0.9\ncreate all list:set\nadd all bad\n",
+        LoadLimits::default(),
+    )
+    .unwrap();
+    for (rule, set, is_open) in [
+        ("-p tcp --dport 99 -j SET --add-set bad src", "bad", true),
+        ("-j SET --del-set bad dst", "bad", true),
+        ("-j SET --add-set bad src", "all", true),
+        ("-j SET --add-set bad src", "good", false),
+        ("-j ACCEPT", "bad", false),
+    ] {
+        let text = format!(
+            "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -s 10.0.0.7 {rule}\n-A INPUT -m set --match-set {set} src -j DROP\nCOMMIT\n"
+        );
+        let policy = load(&text, &Options { sets: &sets, ..Options::default() }).unwrap();
+        let packet = Packet::new(FiveTuple::v4([10, 0, 0, 1], [192, 0, 2, 1], 1024, 22, 6));
+        assert_eq!(policy.first_match_or_open(&packet, Assume::NoMatch).1, is_open, "{text}");
+    }
+}
