@@ -454,18 +454,13 @@ impl Parser<'_> {
 
     /// Reads flags that are set together: `syn`, `syn|ack`, `(fin | syn)`, or a number.
     fn flags(&mut self, depth: usize) -> Result<Value, LoadError> {
-        self.joined_flags(depth, false)
-    }
-
-    /// Reads flags; within parentheses, commas join them too.
-    fn joined_flags(&mut self, depth: usize, is_nested: bool) -> Result<Value, LoadError> {
         if depth > DEPTH_MAX {
             return Err(self.expected("fewer nested parentheses"));
         }
         let mut names = Vec::new();
         loop {
             if self.take_sign("(") {
-                match self.joined_flags(depth + 1, true)? {
+                match self.flags(depth + 1)? {
                     Value::Flags(inner) => names.extend(inner),
                     Value::Word(word) => names.push(word),
                     _ => return Err(self.expected("flags")),
@@ -474,8 +469,7 @@ impl Parser<'_> {
             } else {
                 names.push(self.word("flags such as syn")?);
             }
-            let goes_on = self.take_sign("|") || is_nested && self.take_sign(",");
-            if !goes_on {
+            if !self.take_sign("|") {
                 break;
             }
         }

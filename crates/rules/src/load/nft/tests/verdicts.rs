@@ -119,6 +119,7 @@ fn packet_equals_one_state_and_has_one_of_a_list() {
 #[test]
 fn flags_in_braces_are_alternatives() {
     let (syn, ack, fin) = (2, 0x10, 1);
+    assert!(load(&chain("tcp flags & (fin, syn) == syn accept"), &Options::default()).is_err());
     for (comparison, accepted) in [
         ("{ syn | ack, fin }", vec![syn | ack, fin]),
         ("{ (syn | ack), fin }", vec![syn | ack, fin]),
