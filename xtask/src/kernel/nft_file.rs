@@ -342,6 +342,7 @@ fn conditions(draw: &mut Draw, uses: Uses) -> Vec<String> {
                 "tcp flags & (syn | ack) != syn",
                 "tcp flags { syn | ack, fin }",
                 "tcp flags { syn }",
+                "tcp flags ! fin,rst",
                 "tcp flags != { syn, fin | ack }",
                 "tcp flags & (syn | ack) == { syn, ack }",
             ]))),

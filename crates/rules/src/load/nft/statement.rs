@@ -426,8 +426,8 @@ impl Parser<'_> {
             }
         }
         // None of these bits.
-        if self.take_sign("!") {
-            let mask = self.flags(0)?;
+        if !matches!(expr, Expr::Masked(..)) && self.take_sign("!") {
+            let mask = self.value(0)?;
             let expr = Expr::Masked(Box::new(expr), Box::new(mask));
             return Ok(Statement::Match(expr, Op::Equal, Value::Word("0".into())));
         }

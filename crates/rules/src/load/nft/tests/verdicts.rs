@@ -130,6 +130,8 @@ fn flags_in_braces_are_alternatives() {
         ("{ syn }", vec![syn, syn | ack, syn | fin]),
         ("!= { syn }", vec![syn | ack, fin, ack, syn | fin, 0]),
         ("syn,ack", vec![syn, ack, syn | ack, syn | fin]),
+        ("! syn,ack", vec![0, fin]),
+        ("! ack", vec![0, fin, syn, syn | fin]),
     ] {
         let policy = policy(&format!("tcp flags {comparison} accept"));
         for flags in [0, fin, syn, ack, syn | ack, syn | fin] {
