@@ -47,7 +47,7 @@ reasons! {
     MalformedIpv4 = "malformed_ipv4";
     /// IPv6: a version other than 6.
     MalformedIpv6 = "malformed_ipv6";
-    /// The transport header contradicts itself or the IP length before its ports.
+    /// The IP length ends before the ports.
     MalformedTransport = "malformed_transport";
     /// A tunnel's header contradicts itself (with [`decap`](crate::DecodeOptions::decap)).
     MalformedTunnel = "malformed_tunnel";

@@ -21,7 +21,8 @@ pub struct Headers {
     /// The direction of the packet in its flow.
     pub direction: Direction,
     /// The nine TCP flags (FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, AE 256). 0
-    /// without a TCP header, or if the header is cut before its flags.
+    /// without a TCP header, if the header is cut before its flags, or if it states an impossible
+    /// data offset.
     pub tcp_flags: u16,
     /// Whether the packet is a fragment other than the first. Its key has no ports.
     pub later_fragment: bool,

@@ -14,7 +14,7 @@
 //! after packets *a* then *b* therefore follows from the states after each, and parts of an input
 //! compose.
 
-use flowloom_packet::PacketView;
+use flowloom_packet::{Headers, PacketView};
 
 pub(super) const FIN: u16 = 1;
 pub(super) const SYN: u16 = 2;
@@ -70,13 +70,17 @@ pub(super) struct Segment {
 
 impl Segment {
     /// Reads the numbers of a packet's TCP header. Returns `None` if the captured bytes end before
-    /// them.
+    /// them, or if the header states a length that it cannot have: receivers drop such a segment.
     #[inline(always)]
     pub(super) fn from_packet(packet: &PacketView<'_>) -> Option<Self> {
         let headers = &packet.headers;
         let header = packet.bytes.get(headers.transport_offset as usize..)?.first_chunk::<16>()?;
         let word =
             |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        // The decoder gives no flags then.
+        if headers.tcp_flags == 0 && !has_possible_length(headers, header[12] >> 4) {
+            return None;
+        }
         Some(Self {
             sequence: word(4),
             acknowledgement: word(8),
@@ -97,6 +101,13 @@ impl Segment {
     pub(super) fn opening(sequence: u32, acknowledgement: u32) -> Self {
         Self { sequence, acknowledgement, window: 0, payload_bytes: 0 }
     }
+}
+
+/// Returns whether a TCP header of this many words ends within its packet.
+#[cold]
+fn has_possible_length(headers: &Headers, words: u8) -> bool {
+    let end = headers.payload_offset.saturating_add(headers.payload_bytes);
+    words >= 5 && headers.transport_offset.saturating_add(u32::from(words) * 4) <= end
 }
 
 /// Returns the shift of the window scale option among a SYN's options [RFC 7323 §2.2].

@@ -36,6 +36,7 @@ fn sent() -> impl Strategy<Value = Sent> {
             payload_bytes: hundreds * 100,
             content: &[],
             scale,
+            offset_words: None,
             time_ns: gap,
             stamped_ns: stamp.map(|seconds| seconds * 1_000_000_000),
         },

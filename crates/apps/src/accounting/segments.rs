@@ -17,6 +17,8 @@ pub(super) struct Sent {
     /// The data, instead of `payload_bytes` arbitrary bytes.
     pub(super) content: &'static [u8],
     pub(super) scale: Option<u8>,
+    /// The data offset, if it is not that of the data.
+    pub(super) offset_words: Option<u16>,
     pub(super) time_ns: u64,
     /// The time stamp, if it differs from the time of the run.
     pub(super) stamped_ns: Option<u64>,
@@ -33,6 +35,7 @@ pub(super) fn there(flags: u16, sequence: u32, acknowledgement: u32) -> Sent {
         payload_bytes: 0,
         content: &[],
         scale: None,
+        offset_words: None,
         time_ns: 0,
         stamped_ns: None,
     }
@@ -75,7 +78,7 @@ impl Sent {
             Some(shift) => vec![2, 4, 5, 0xB4, 1, 3, 3, shift],
             None => Vec::new(),
         };
-        let words = u16::try_from(5 + options.len() / 4).unwrap();
+        let words = self.offset_words.unwrap_or(u16::try_from(5 + options.len() / 4).unwrap());
         segment[12..14].copy_from_slice(&(words << 12 | self.flags).to_be_bytes());
         segment[14..16].copy_from_slice(&self.window.to_be_bytes());
         segment.extend_from_slice(options);

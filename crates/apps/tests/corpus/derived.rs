@@ -16,6 +16,9 @@ pub(crate) const ACK: u64 = 16;
 const FLAGS: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
 const SECOND: u64 = 1_000_000_000;
 
+/// The length that the header of a malformed segment states.
+const MALFORMED_BYTES: u64 = 60;
+
 /// A datagram of a flow.
 #[derive(Clone, Copy)]
 pub(crate) struct Packet {
@@ -43,7 +46,8 @@ impl Packet {
             ip_bytes: number(3),
             header_bytes: number(4),
             payload_bytes: number(5),
-            flags: number(6),
+            // A header that is longer than its packet has no flags.
+            flags: if number(4) == MALFORMED_BYTES { 0 } else { number(6) },
             window: number(7),
             sequence: signed(8),
             // Without ACK it acknowledges nothing.

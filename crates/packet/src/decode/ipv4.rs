@@ -7,6 +7,8 @@ use super::transport::Network;
 use crate::drop_reason::DropReason;
 
 const HEADER_BYTES: usize = 20;
+/// The flag, in the first byte of the offset.
+const MORE_FRAGMENTS: u8 = 0x20;
 const OFFSET_MASK: u16 = 0x1FFF;
 
 impl Layers<'_> {
@@ -39,6 +41,7 @@ impl Layers<'_> {
             is_open: total == 0,
             protocol: header[9],
             later_fragment: fragment_offset != 0,
+            more_fragments: header[6] & MORE_FRAGMENTS != 0,
         };
         let network = self.unprotected(network, DropReason::TruncatedIpv4)?;
         self.transport(network, |source_port, destination_port| {

@@ -32,7 +32,7 @@ impl Layers<'_> {
         let (source, destination) = (address(8), address(24));
         let mut protocol = header[6];
         let mut next_at = at + HEADER_BYTES;
-        let mut later_fragment = false;
+        let (mut later_fragment, mut more_fragments) = (false, false);
         // Each header has at least eight bytes, so that the record limits their number.
         loop {
             let length = match protocol {
@@ -55,6 +55,7 @@ impl Layers<'_> {
                     let extension = self.take::<8>(next_at, CUT)?;
                     protocol = extension[0];
                     later_fragment = u16::from_be_bytes([extension[2], extension[3]]) & 0xFFF8 != 0;
+                    more_fragments = extension[3] & 1 != 0;
                     8
                 }
                 _ => break,
@@ -67,7 +68,8 @@ impl Layers<'_> {
         if next_at > self.bytes.len() {
             return Err(CUT);
         }
-        let network = Network { at, transport_at: next_at, end, is_open, protocol, later_fragment };
+        let network =
+            Network { at, transport_at: next_at, end, is_open, protocol, later_fragment, more_fragments };
         let network = self.unprotected(network, CUT)?;
         self.transport(network, |source_port, destination_port| {
             FlowKey::from_v6(source, destination, source_port, destination_port, network.protocol)

@@ -26,6 +26,32 @@ pub(super) struct Network {
     pub(super) is_open: bool,
     pub(super) protocol: u8,
     pub(super) later_fragment: bool,
+    /// Further fragments follow, so that this packet may end inside its transport header.
+    pub(super) more_fragments: bool,
+}
+
+impl Network {
+    /// Returns whether the IP packet has the bytes before an offset, captured or not.
+    fn reaches(&self, offset: usize) -> bool {
+        self.is_open || offset <= self.end
+    }
+
+    /// Returns the length of a transport header that states it in words of four bytes, or the least
+    /// length if the statement is missing. `None` means that the statement is below the least words
+    /// or beyond the IP packet, so that the header cannot be trusted. A fragment may have fewer
+    /// bytes than its header.
+    fn header_bytes(&self, words: Option<u8>, words_min: u8) -> Option<usize> {
+        let words = words.unwrap_or(words_min);
+        let bytes = usize::from(words) * 4;
+        let is_possible = words >= words_min
+            && (self.more_fragments || words == words_min || self.reaches(self.transport_at + bytes));
+        is_possible.then_some(bytes)
+    }
+
+    /// Returns the bytes from the transport header to the end of the IP packet.
+    fn segment_bytes(&self) -> usize {
+        self.end.saturating_sub(self.transport_at)
+    }
 }
 
 /// The fields of a transport header that the key or an application needs.
@@ -65,7 +91,7 @@ impl Layers<'_> {
             keyed = icmp::keyed(keyed, message);
         }
         let (key, direction) = keyed;
-        // A transport header that claims more bytes than its packet has ends with the packet.
+        // A packet that ends inside its transport header has no payload.
         let payload_at =
             (network.transport_at + transport.header_bytes).min(network.end.max(network.transport_at));
         let clamp = |offset: usize| u32::try_from(offset.min(self.bytes.len())).unwrap_or(u32::MAX);
@@ -90,18 +116,24 @@ impl Layers<'_> {
             TCP => {
                 let ports = self.ports(network)?;
                 // Everything after the ports may be missing, because the key does not need it.
-                let flags = self.bytes.get(at + 12..at + 14).map(|bytes| [bytes[0] & TCP_AE, bytes[1]]);
-                let tcp_flags = flags.map_or(0, u16::from_be_bytes);
-                let words = self.bytes.get(at + 12).map_or(5, |byte| usize::from(byte >> 4));
-                Ok(Transport { tcp_flags, ..Transport::of_ports(ports, words.max(5) * 4) })
+                let byte = |at| self.bytes.get(at).copied().filter(|_| network.reaches(at + 1));
+                let (offset, flags) = (byte(at + 12), byte(at + 13));
+                let tcp_flags =
+                    offset.zip(flags).map_or(0, |(high, low)| u16::from_be_bytes([high & TCP_AE, low]));
+                Ok(match network.header_bytes(offset.map(|offset| offset >> 4), 5) {
+                    Some(bytes) => Transport { tcp_flags, ..Transport::of_ports(ports, bytes) },
+                    // Receivers drop the segment: its flags and its data have no effect.
+                    None => Transport::of_ports(ports, network.segment_bytes()),
+                })
             }
             UDP | UDPLITE => Ok(Transport::of_ports(self.ports(network)?, 8)),
             DCCP => {
                 let ports = self.ports(network)?;
                 // The data offset counts words of the generic header and the options [RFC 4340
                 // §5.1].
-                let words = self.bytes.get(at + 4).map_or(3, |&byte| usize::from(byte));
-                Ok(Transport::of_ports(ports, words.max(3) * 4))
+                let words = self.bytes.get(at + 4).copied().filter(|_| network.reaches(at + 5));
+                let bytes = network.header_bytes(words, 3).unwrap_or(network.segment_bytes());
+                Ok(Transport::of_ports(ports, bytes))
             }
             SCTP => Ok(Transport::of_ports(self.ports(network)?, 12)),
             ESP if self.options.esp_spi => Ok(Transport::of_ports(self.ports(network)?, 8)),
@@ -129,7 +161,7 @@ impl Layers<'_> {
     /// the IP packet if it states its length.
     fn within(&self, network: Network, count: usize) -> Result<&[u8], DropReason> {
         let at = network.transport_at;
-        if at + count > network.end && !network.is_open {
+        if !network.reaches(at + count) {
             return Err(DropReason::MalformedTransport);
         }
         self.bytes.get(at..at + count).ok_or(DropReason::TruncatedTransport)
@@ -165,6 +197,65 @@ mod tests {
         assert_eq!(ports(read(TCP, &segment[..4])), Ok((1000, 53)), "the packet ends behind its ports");
     }
 
+    /// Returns a segment of 20 bytes of header and 12 bytes of data that states this data offset.
+    fn stating(words: u8) -> Vec<u8> {
+        on(&[3, 0xE8, 0, 53, 0, 0, 0, 1, 0, 0, 0, 2, words << 4, 0x18], &[0; 18])
+    }
+
+    #[test]
+    fn segment_with_a_data_offset_that_no_header_has_gives_neither_flags_nor_payload() {
+        for words in 0..16 {
+            let four = ipv4(TCP, &stating(words));
+            let six = ipv6(TCP, &stating(words));
+            for (link, packet, header) in [(LinkType::IPV4, four, 20), (LinkType::IPV6, six, 40)] {
+                let framed = super::super::frames::ethernet(
+                    if header == 20 { 0x0800 } else { 0x86DD },
+                    &on(&packet, &[0; 40]),
+                );
+                let is_right = (5..=8).contains(&words);
+                for read in [plain(link, &packet), plain(LinkType::ETHERNET, &framed)] {
+                    let expected = if is_right { (0x18, 32 - u32::from(words) * 4) } else { (0, 0) };
+                    let read = read.unwrap();
+                    assert_eq!((read.tcp_flags, read.payload_bytes), expected, "{words}");
+                    assert_eq!(ports(Ok(read)), Ok((1000, 53)));
+                }
+                // The snapshot length ends the record behind the data offset, or before it.
+                let cut = plain(link, &packet[..header + 13]).unwrap();
+                assert_eq!(cut.payload_bytes > 0, is_right && words < 8, "{words}");
+                let cut = plain(link, &packet[..header + 12]).unwrap();
+                assert_eq!((cut.tcp_flags, cut.payload_bytes), (0, 12), "{words}");
+            }
+        }
+    }
+
+    #[test]
+    fn data_offset_within_the_ip_packet_may_lie_beyond_the_record() {
+        let packet = ipv4(TCP, &on(&stating(15), &[0; 40]));
+        for end in 34..packet.len() {
+            assert_eq!(plain(LinkType::IPV4, &packet[..end]).unwrap().payload_bytes, 12, "{end}");
+        }
+        // Offloading leaves no length, so that the record may be cut.
+        let mut open = packet[..40].to_vec();
+        open[2..4].fill(0);
+        assert_eq!(plain(LinkType::IPV4, &open).unwrap().payload_bytes, 0);
+    }
+
+    #[test]
+    fn first_fragment_may_end_inside_its_tcp_header_and_reads_no_padding_as_flags() {
+        let mut four = ipv4(TCP, &stating(8)[..24]);
+        four[6] = 0x20;
+        let fragment = on(&[TCP, 0, 0, 1, 0, 0, 0, 7], &stating(8)[..24]);
+        for (link, packet) in [(LinkType::IPV4, four), (LinkType::IPV6, ipv6(44, &fragment))] {
+            let headers = plain(link, &packet).unwrap();
+            assert_eq!((headers.tcp_flags, headers.payload_bytes), (0x18, 0));
+        }
+        let mut tiny = ipv4(TCP, &stating(8)[..8]);
+        tiny[6] = 0x20;
+        let headers = plain(LinkType::IPV4, &on(&tiny, &[0xFF; 18])).unwrap();
+        assert_eq!((ports(Ok(headers)), headers.tcp_flags), (Ok((1000, 53)), 0));
+        assert_eq!(headers.payload_bytes, 0);
+    }
+
     #[test]
     fn sctp_has_ports_and_unknown_protocols_have_none() {
         assert_eq!(ports(read(SCTP, &[3, 0xE8, 0, 53, 0, 0, 0, 0, 0, 0, 0, 0])), Ok((1000, 53)));
@@ -180,6 +271,11 @@ mod tests {
         let headers = read(DCCP, &request).unwrap();
         assert_eq!((ports(Ok(headers)), headers.payload_bytes), (Ok((1000, 53)), 1));
         assert_eq!(read(DCCP, &request[..3]), Err(DropReason::MalformedTransport));
+        for words in [0, 2, 6, 255] {
+            let mut stating = request.clone();
+            stating[4] = words;
+            assert_eq!(read(DCCP, &stating).unwrap().payload_bytes, 0, "{words}");
+        }
     }
 
     /// Returns the packet of an ICMP message between 10.0.0.1 and 10.0.0.2, or in the other

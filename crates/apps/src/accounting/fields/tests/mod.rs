@@ -246,12 +246,14 @@ fn probes_and_duplicate_acknowledgements_are_not_retransmissions() {
 }
 
 #[test]
-fn a_segment_whose_header_is_longer_than_its_packet_is_not_analysed() {
+fn a_segment_without_an_ip_length_whose_header_is_longer_than_it_is_not_analysed() {
     let count = |words: u8| {
         let mut fields = TcpTrouble::default();
         each(&[there(SYN, 1, 0), there(SYN, 1, 0)], |view| {
             let mut bytes = view.bytes.to_vec();
             bytes[view.headers.transport_offset as usize + 12] = words << 4;
+            // Offloading leaves no IP length that contradicts the header.
+            bytes[4..6].fill(0);
             let headers = decode(LinkType::RAW, &bytes, DecodeOptions::default()).unwrap();
             let view = PacketView::new(&bytes, headers, view.time_ns, view.wire_bytes);
             fields.on_packet(&view, &FieldStore::default());
@@ -299,6 +301,38 @@ fn connections_have_the_states_and_histories_of_zeek() {
     assert_eq!(conn(&[opened[0], opened[0]]), "S0 S 0 0 0 source", "a repeated SYN has no letter");
     let fin = there(FIN | ACK, 101, 501);
     assert_eq!(with(&[fin, fin, there(FIN | ACK, 102, 501)]), "S2 ShAFF 1 0 0 source");
+}
+
+#[test]
+fn segment_with_an_impossible_data_offset_does_not_change_its_connection() {
+    let begin = [there(SYN, 100, 0), back(SYN | ACK, 500, 101), there(ACK, 101, 501)];
+    let data = |packet: Sent, payload_bytes: u16| Sent { payload_bytes, ..packet };
+    let end = [
+        data(there(ACK, 101, 501), 10),
+        data(back(ACK, 501, 111), 20),
+        there(FIN | ACK, 111, 521),
+        back(FIN | ACK, 521, 112),
+        there(ACK, 112, 522),
+    ];
+    let all = [&begin[..], &end].concat();
+    let records = |packets: &[Sent]| {
+        let records = crate::accounting::segments::records(None, packets);
+        (records.len(), records[0].flags())
+    };
+    let expected = (conn(&all), records(&all), trouble(&all));
+    assert_eq!((&*expected.0, expected.1.0), ("SF ShADdFf 10 20 0 source", 1));
+    for words in [0, 1, 2, 3, 4, 6, 7, 15] {
+        for bad in
+            [back(RST, 501, 0), there(SYN, 9000, 0), there(FIN | ACK, 101, 501), back(ACK, 7777, 8888)]
+        {
+            for at in begin.len()..=all.len() {
+                let bad = Sent { offset_words: Some(words), ..bad };
+                let packets = [&all[..at], &[bad], &all[at..]].concat();
+                let found = (conn(&packets), records(&packets), trouble(&packets));
+                assert_eq!(found, expected, "{words} {bad:?} {at}");
+            }
+        }
+    }
 }
 
 #[test]
