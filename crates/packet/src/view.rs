@@ -1,5 +1,6 @@
 //! A decoded packet: the offsets of its headers, and its flow's key.
 
+use flowloom_flow_key::protocol::UDP;
 use flowloom_flow_key::{Direction, FiveTuple, FlowKey, IpFamily};
 
 use crate::arena::Fragments;
@@ -11,6 +12,8 @@ use crate::interface::InterfaceName;
 pub(crate) const TRAILER_BYTES_MAX: u32 = 128 << 10;
 /// Maximum length of a frame that was not captured whole: twice what offloading builds.
 pub(crate) const FRAME_BYTES_MAX: u32 = 1 << 20;
+
+const UDP_HEADER_BYTES: u32 = 8;
 
 /// The decoder's result for a packet. Offsets count from the first captured byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +46,7 @@ pub struct Headers {
     /// Offset of the transport payload, at most the number of captured bytes.
     pub payload_offset: u32,
     /// Bytes of transport payload by the IP length, whether captured or not. Padding is not
-    /// payload.
+    /// payload. [`PacketView::payload_bytes`] leaves out what follows a UDP datagram.
     pub payload_bytes: u32,
 }
 
@@ -206,8 +209,51 @@ impl<'a> PacketView<'a> {
     /// Returns the captured part of the transport payload, without link-layer padding.
     pub fn payload(&self) -> &'a [u8] {
         let start = (self.headers.payload_offset as usize).min(self.bytes.len());
-        let end = start.saturating_add(self.headers.payload_bytes as usize).min(self.bytes.len());
+        let end = start.saturating_add(self.payload_bytes() as usize).min(self.bytes.len());
         &self.bytes[start..end]
+    }
+
+    /// Returns the bytes of transport payload, whether captured or not:
+    /// [`Headers::payload_bytes`], but of UDP at most those that its own length states. Bytes of
+    /// the IP packet behind them are options or a surplus, but no data [RFC 9868 §4]. A UDP length
+    /// below 8 states nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_packet::{DecodeOptions, LinkType, PacketView, decode};
+    /// let mut packet = vec![0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    /// packet.extend([3, 0xE8, 0, 53, 0, 10, 0, 0]); // eight bytes of header and two of data
+    /// packet.extend(b"ok??");
+    /// let headers = decode(LinkType::RAW, &packet, DecodeOptions::new()).unwrap();
+    /// let view = PacketView::new(&packet, headers, 0, 32);
+    /// assert_eq!((view.payload_bytes(), view.payload()), (2, &b"ok"[..]));
+    /// assert_eq!((view.headers.payload_bytes, view.ip_bytes()), (4, 32));
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn payload_bytes(&self) -> u32 {
+        let headers = &self.headers;
+        if headers.key.protocol() == UDP { self.datagram_bytes() } else { headers.payload_bytes }
+    }
+
+    #[inline]
+    fn datagram_bytes(&self) -> u32 {
+        let headers = &self.headers;
+        // A header of another protocol, or none, or a part of one.
+        if headers.payload_offset.wrapping_sub(headers.transport_offset) != UDP_HEADER_BYTES
+            || headers.is_error_of_flow
+            || headers.later_fragment
+        {
+            return headers.payload_bytes;
+        }
+        let length_at = headers.transport_offset as usize + 4;
+        let stated = match self.bytes.get(length_at..length_at + 2) {
+            Some(&[high, low]) => u32::from(u16::from_be_bytes([high, low])),
+            _ => 0,
+        };
+        let data = stated.checked_sub(UDP_HEADER_BYTES).unwrap_or(headers.payload_bytes);
+        data.min(headers.payload_bytes)
     }
 
     /// Returns whether the frame contains all bytes that the IP header states. On a wire, whose
@@ -276,6 +322,44 @@ mod tests {
         assert_eq!(payload(&bytes[..30]), b"as");
         assert_eq!(payload(&bytes[..28]), b"");
         assert_eq!(payload(&bytes[..24]), b"", "behind the ports all may be cut");
+    }
+
+    #[test]
+    fn payload_of_udp_ends_with_the_datagram_and_the_ip_packet_does_not() {
+        let read = |link, bytes: &[u8], options| {
+            let headers = decode(link, bytes, options).unwrap();
+            let wire = u32::try_from(bytes.len()).unwrap();
+            let view = PacketView::new(bytes, headers, 0, wire);
+            (view.payload_bytes(), view.payload().len(), view.ip_bytes() + headers.network_offset == wire)
+        };
+        let mut datagram = frames::udp(1000, 53, &[7; 16]);
+        for (stated, payload) in [(8, 0), (10, 2), (24, 16), (25, 16), (0, 16), (7, 16), (65_535, 16)] {
+            datagram[4..6].copy_from_slice(&u16::to_be_bytes(stated));
+            let payload = (payload, payload as usize, true);
+            let (four, six) = (frames::ipv4(17, &datagram), frames::ipv6(17, &datagram));
+            let framed = [(0x0800, &four), (0x86DD, &six)].map(|(kind, ip)| frames::ethernet(kind, ip));
+            for (link, bytes) in [
+                (LinkType::RAW, &four),
+                (LinkType::RAW, &six),
+                (LinkType::ETHERNET, &framed[0]),
+                (LinkType::ETHERNET, &framed[1]),
+            ] {
+                assert_eq!(read(link, bytes, DecodeOptions::new()), payload, "{stated}");
+            }
+            let tunnel = frames::ipv4(4, &four);
+            let decap = DecodeOptions::new().with_decap(true);
+            assert_eq!(read(LinkType::RAW, &tunnel, decap), payload, "{stated}");
+        }
+        // The quoted datagram gives only the key of an error.
+        datagram[4..6].copy_from_slice(&[0, 8]);
+        let quoted = frames::ipv4(17, &datagram);
+        let error = frames::ipv4(1, &[&[3, 3, 0, 0, 0, 9, 0, 0], &quoted[..]].concat());
+        let by_flow = DecodeOptions::new().with_errors_by_flow(true);
+        assert_eq!(read(LinkType::RAW, &error, by_flow), (44, 44, true));
+        // A later fragment has no header; its first bytes are data.
+        let mut later = quoted;
+        later[7] = 1;
+        assert_eq!(read(LinkType::RAW, &later, DecodeOptions::new()), (24, 24, true));
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl Dns {
         }
         let time_ns = packet.time_ns;
         let names = self.names.get_or_insert_with(|| Held::new(DnsNames::default(), store, time_ns));
-        let is_cut = payload.len() < packet.headers.payload_bytes as usize;
+        let is_cut = payload.len() < packet.payload_bytes() as usize;
         let is_full = names.change(time_ns, |names| {
             names.add(payload, is_cut);
             names.is_full()

@@ -90,7 +90,7 @@ impl DirectionFeatures {
             *packets += u64::from(headers.tcp_flags >> bit & 1);
         }
         let header = u64::from(headers.payload_offset.saturating_sub(headers.transport_offset));
-        let payload = u64::from(headers.payload_bytes);
+        let payload = u64::from(packet.payload_bytes());
         let segment = header + payload;
         self.segment_bytes_min =
             if self.sizes.count() == 0 { segment } else { self.segment_bytes_min.min(segment) };

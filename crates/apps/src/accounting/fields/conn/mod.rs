@@ -121,7 +121,7 @@ impl Connection {
                         let ip_payload = headers.transport_offset.saturating_sub(headers.network_offset);
                         packet.ip_bytes().saturating_sub(ip_payload + ICMP_HEADER_BYTES)
                     }
-                    UDP => headers.payload_bytes,
+                    UDP => packet.payload_bytes(),
                     _ => 0,
                 });
             }
@@ -174,7 +174,11 @@ impl Fields for Conn {
              retransmission `t`, zero window `w`, several flags `q` and `i`, in upper case from the originator; `^`: roles were \
              exchanged; `x`: more than 32 letters.",
         ),
-        column("conn_bytes", Kind::Bytes, "Payload bytes of the source; of TCP by sequence numbers."),
+        column(
+            "conn_bytes",
+            Kind::Bytes,
+            "Payload bytes of the source; of TCP by sequence numbers, of UDP by its length.",
+        ),
         column(
             "reverse_conn_bytes",
             Kind::Bytes,

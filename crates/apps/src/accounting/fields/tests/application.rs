@@ -230,15 +230,21 @@ fn datagram(kind: usize) -> Vec<u8> {
 }
 
 /// Passes each datagram between port 40000 and port 53, decoded, to `show`.
-fn each_datagram(datagrams: &[(Vec<u8>, bool)], mut show: impl FnMut(&PacketView<'_>)) {
+fn each_datagram(datagrams: &[(Vec<u8>, bool)], show: impl FnMut(&PacketView<'_>)) {
+    each_with_surplus(datagrams, &[], show);
+}
+
+/// Works as [`each_datagram`] does, with these bytes behind each datagram in its IP packet.
+fn each_with_surplus(datagrams: &[(Vec<u8>, bool)], surplus: &[u8], mut show: impl FnMut(&PacketView<'_>)) {
     for (payload, is_back) in datagrams {
         let (from, to, ports) = if *is_back { (2, 1, [0, 53, 156, 64]) } else { (1, 2, [156, 64, 0, 53]) };
         let length = u16::try_from(8 + payload.len()).unwrap().to_be_bytes();
-        let mut packet = vec![0x60, 0, 0, 0, length[0], length[1], 17, 64];
+        let ip_length = u16::try_from(8 + payload.len() + surplus.len()).unwrap().to_be_bytes();
+        let mut packet = vec![0x60, 0, 0, 0, ip_length[0], ip_length[1], 17, 64];
         for host in [from, to] {
             packet.extend([&[0; 15][..], &[host]].concat());
         }
-        packet.extend([&ports[..], &length, &[0, 0], payload].concat());
+        packet.extend([&ports[..], &length, &[0, 0], payload, surplus].concat());
         let headers = decode(LinkType::RAW, &packet, DecodeOptions::default()).unwrap();
         show(&PacketView::new(&packet, headers, 1, u32::try_from(packet.len()).unwrap()));
     }
@@ -248,6 +254,30 @@ fn texts<F: Fields>(fields: &F) -> Vec<String> {
     let mut values = Vec::new();
     fields.values(Direction::LowToHigh, &mut values);
     values.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn bytes_behind_a_datagram_are_no_payload_of_it() {
+    let datagrams = [(datagram(0), false), (datagram(1), true), (Vec::new(), false)];
+    let values = |surplus: &[u8]| {
+        let (mut conn, mut features, mut dns) = (Conn::default(), Features::default(), Dns::default());
+        each_with_surplus(&datagrams, surplus, |view| {
+            conn.on_packet(view, &FieldStore::default());
+            features.on_packet(view, &FieldStore::default());
+            dns.on_packet(view, &FieldStore::default());
+        });
+        let features: Vec<String> = Features::COLUMNS
+            .iter()
+            .zip(texts(&features))
+            .filter(|(column, _)| ["fwd_act_data_pkts", "fwd_seg_size_min"].contains(&column.name))
+            .map(|(_, text)| text)
+            .collect();
+        (texts(&conn), features, texts(&dns))
+    };
+    let without = values(&[]);
+    assert_eq!(values(&[9; 16]), without);
+    assert!(without.0.contains(&datagram(0).len().to_string()), "{:?}", without.0);
+    assert_eq!(without.1, ["8", "1"], "the smallest datagram, and how many have payload");
 }
 
 #[test]
