@@ -9,8 +9,9 @@
 //!
 //! A direction begins at its SYN, or at the first data of the record if the SYN is missing. In the
 //! latter case it begins anew with a segment that lies before that data and arrives soon after it.
-//! At most [`BYTES_MAX`] bytes are collected; out-of-order bytes wait for earlier ones until data
-//! arrives that lies [`REORDERED_BYTES_MAX`] behind the missing ones.
+//! At most [`BYTES_MAX`] bytes are collected; out-of-order bytes wait for earlier ones. A segment
+//! that lies [`REORDERED_BYTES_MAX`] or more behind the missing ones is ignored, because a single
+//! one may be forged or stray; [`FAR_SEGMENTS_MAX`] of them end the wait.
 //! Collected bytes are dropped when the direction is decided, or when memory is short. Nothing is
 //! collected for a direction whose first segment decides.
 
@@ -28,6 +29,9 @@ pub(in super::super) const BYTES_MAX: usize = 4096;
 
 /// How far data may arrive before the data that precedes it, in bytes.
 const REORDERED_BYTES_MAX: usize = 1 << 16;
+/// Segments so far ahead, with no byte collected between them, after which the missing bytes are
+/// lost. A window of TCP without scaling has as many segments.
+const FAR_SEGMENTS_MAX: u8 = 64;
 /// Segments with data after which no earlier one is expected, where the SYN is missing.
 const REORDERED_SEGMENTS_MAX: u8 = 3;
 
@@ -44,6 +48,8 @@ pub(in super::super) struct Collecting {
     order: Sequencer,
     bytes: Vec<u8>,
     window: Option<Window>,
+    /// Segments too far ahead since the last byte.
+    far: u8,
 }
 
 impl Content for Collecting {
@@ -112,7 +118,7 @@ impl<T: Message> StreamState<T> {
             return;
         }
         if !order.is_next(&segment) {
-            let mut collecting = Collecting { order, bytes: Vec::new(), window: None };
+            let mut collecting = Collecting { order, bytes: Vec::new(), window: None, far: 0 };
             *self = match collecting.push(segment, is_cut) {
                 Some(reading) => Self::decided(reading, to),
                 None => Self::Collecting(to.hold(collecting)),
@@ -132,7 +138,7 @@ impl<T: Message> StreamState<T> {
         });
         let is_open = matches!(reading, Reading::More) && !is_cut && bytes.len() < BYTES_MAX;
         *self = if is_open {
-            Self::Collecting(to.hold(Collecting { order, bytes, window: None }))
+            Self::Collecting(to.hold(Collecting { order, bytes, window: None, far: 0 }))
         } else {
             Self::decided(reading, to)
         };
@@ -186,7 +192,8 @@ impl Collecting {
             let next = self.order.next_sequence().unwrap_or(segment.sequence);
             let ahead = segment.sequence.wrapping_sub(next) as usize;
             if ahead >= REORDERED_BYTES_MAX {
-                return Some(T::read(&self.bytes, true));
+                self.far += 1;
+                return (self.far == FAR_SEGMENTS_MAX).then(|| T::read(&self.bytes, true));
             }
             let Some(space) = (BYTES_MAX - self.bytes.len()).checked_sub(ahead).filter(|space| *space > 0)
             else {
@@ -209,6 +216,7 @@ impl Collecting {
         if self.bytes.len() == before && !is_all {
             return None;
         }
+        self.far = 0;
         match T::read(&self.bytes, is_all) {
             Reading::More if !is_all => None,
             reading => Some(reading),

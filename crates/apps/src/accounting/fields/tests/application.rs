@@ -378,8 +378,17 @@ fn first_bytes_of_a_direction_may_arrive_after_later_ones() {
     let tail: Vec<Sent> = (0..7).map(|nth| data(34 + 9000 * nth, body)).collect();
     let late = [&[there(SYN, 0, 0)], &tail[..], &head].concat();
     assert_eq!(http(&late), ["GET", "h", "/late"], "63,000 bytes before it");
-    let far = [&[there(SYN, 0, 0), data(1 + (1 << 16), body)], &head[..]].concat();
-    assert_eq!(http(&far), ["", "", ""], "the bound");
+    for ahead in [60_000, 1 << 16, 70_000, 500_000, 1 << 31, (1 << 31) + 9000] {
+        for stray in 1..64 {
+            let stray = vec![data(1 + ahead, body); stray];
+            let far = [&[there(SYN, 0, 0)], &stray[..], &head].concat();
+            assert_eq!(http(&far), ["GET", "h", "/late"], "{ahead}");
+            let between = [&[there(SYN, 0, 0), head[0]], &stray[..], &head[1..]].concat();
+            assert_eq!(http(&between), ["GET", "h", "/late"], "{ahead}");
+        }
+    }
+    let lost = [&[there(SYN, 0, 0)], &vec![data(1 + (1 << 16), body); 64][..], &head].concat();
+    assert_eq!(http(&lost), ["", "", ""], "the bound");
     // Without a SYN the head begins the direction anew.
     let whole = data(1, request);
     assert_eq!(http(&[data(34, body), whole]), ["GET", "h", "/late"]);
