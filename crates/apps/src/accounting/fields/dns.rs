@@ -1,4 +1,5 @@
-//! The questions and answers of a DNS flow, and the code of the first response.
+//! The questions and answers of a DNS flow, and the code of the first response. Operations other
+//! than queries, such as UPDATE and NOTIFY, have none of them.
 
 use flowloom_flow_key::Direction;
 use flowloom_flow_key::protocol::UDP;
@@ -25,7 +26,7 @@ pub struct Dns {
     /// The identifier of the first message with a question.
     id: Option<u16>,
     /// The code of its response.
-    code: Option<u8>,
+    code: Option<u16>,
     /// No further names fit.
     is_full: bool,
     over_tcp: FirstMessages<DnsStream>,
@@ -50,7 +51,7 @@ impl Message for DnsStream {
         let Some((message, is_whole)) = next() else {
             return if is_all { Reading::Other } else { Reading::More };
         };
-        let Some(first) = dns_message::read(message) else {
+        let Some(mut first) = dns_message::read(message) else {
             return if is_all || is_whole { Reading::Other } else { Reading::More };
         };
         if !is_all {
@@ -59,6 +60,10 @@ impl Message for DnsStream {
         let mut names = DnsNames::default();
         names.add(message, !is_whole);
         while let Some((message, is_whole)) = next() {
+            // An operation without a question, such as UPDATE or a session, may come before.
+            if !first.has_question && first.response_code.is_none() {
+                first = dns_message::read(message).unwrap_or(first);
+            }
             names.add(message, !is_whole);
         }
         if bytes.len() >= BYTES_MAX {
@@ -106,7 +111,7 @@ impl Dns {
     }
 
     /// Returns the names, unless they were dropped, and the response code.
-    fn result(&self) -> (Option<DnsNames>, Option<u8>) {
+    fn result(&self) -> (Option<DnsNames>, Option<u16>) {
         if let Some(names) = &self.names {
             return (names.get(), self.code);
         }

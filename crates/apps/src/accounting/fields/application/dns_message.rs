@@ -15,10 +15,27 @@ const POINTERS_MAX: usize = 16;
 pub struct DnsMessage {
     /// The identifier that a response shares with its query.
     pub id: u16,
-    /// The response code, if the message is a response.
-    pub response_code: Option<u8>,
-    /// Whether it has a question.
+    /// The response code, if the message is the response to a query. It includes the upper eight
+    /// bits of an OPT record [RFC 6891 §6.1.3], unless the bytes end before that.
+    pub response_code: Option<u16>,
+    /// Whether it has a question, and is a query or the response to one. What other operations
+    /// have in place of a question is none: UPDATE has a zone [RFC 2136 §2.3].
     pub has_question: bool,
+}
+
+/// The operation of a query [RFC 1035 §4.1.1].
+const QUERY: u16 = 0;
+/// The type of a record that extends the header [RFC 6891 §6.1.1].
+const OPT: u16 = 41;
+
+/// Returns the operation of a message with these flags.
+const fn operation(flags: u16) -> u16 {
+    flags >> 11 & 0xF
+}
+
+/// Returns whether a message with these flags is a query or the response to one.
+pub(super) const fn is_lookup(flags: u16) -> bool {
+    operation(flags) == QUERY
 }
 
 /// Reads the header of a message. Returns `None` if the header or the first question is incomplete,
@@ -40,16 +57,49 @@ pub fn read(bytes: &[u8]) -> Option<DnsMessage> {
     let (id, flags, questions) = (cursor.u16()?, cursor.u16()?, cursor.u16()?);
     cursor.bytes(6)?;
     // Query, inverse query, status, notify, update, stateful operations.
-    if !matches!(flags >> 11 & 0xF, 0..=2 | 4..=6) {
+    if !matches!(operation(flags), 0..=2 | 4..=6) {
         return None;
     }
-    let response_code = (flags >> 15 == 1).then_some((flags & 0xF) as u8);
-    let has_question = questions > 0;
-    if has_question {
+    if questions > 0 {
         let end = labels(bytes, 12, |_| {})?;
         bytes.get(end..end + 4)?;
     }
-    Some(DnsMessage { id, response_code, has_question })
+    let is_response = flags >> 15 == 1 && is_lookup(flags);
+    let response_code = is_response.then(|| response_code(bytes));
+    Some(DnsMessage { id, response_code, has_question: questions > 0 && is_lookup(flags) })
+}
+
+/// Returns the response code of a response: the four bits of the header, below the eight bits of
+/// its OPT record if it has one.
+pub(super) fn response_code(message: &[u8]) -> u16 {
+    let low = message.get(3).map_or(0, |flags| u16::from(flags & 0xF));
+    extended_code(message).map_or(low, |high| u16::from(high) << 4 | low)
+}
+
+/// Returns the upper bits of the response code, from the OPT record among the additional records.
+fn extended_code(message: &[u8]) -> Option<u8> {
+    let mut header = Cursor::new(message);
+    header.bytes(4)?;
+    let [questions, answers, authorities, additional] =
+        [header.u16()?, header.u16()?, header.u16()?, header.u16()?];
+    if additional == 0 {
+        return None;
+    }
+    let mut at = 12;
+    for _ in 0..questions {
+        at = labels(message, at, |_| {})? + 4;
+    }
+    let before = u32::from(answers) + u32::from(authorities);
+    for nth in 0..before + u32::from(additional) {
+        at = labels(message, at, |_| {})?;
+        let mut record = Cursor::new(message.get(at..)?);
+        let (kind, _class, ttl) = (record.u16()?, record.u16()?, record.bytes(4)?);
+        if kind == OPT && nth >= before {
+            return Some(ttl[0]);
+        }
+        at += 10 + record.list16()?.rest().len();
+    }
+    None
 }
 
 /// Reads the name at an offset of a message, without the dot of the root; the root itself is `.`.
@@ -133,12 +183,16 @@ pub fn type_name(kind: u16) -> Cow<'static, str> {
 
 /// Returns IANA's name of a response code, or `RCODE` and the number.
 #[must_use]
-pub fn response_code_name(code: u8) -> String {
+pub fn response_code_name(code: u16) -> String {
     const NAMES: [&str; 12] = [
         "NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET",
         "NXRRSET", "NOTAUTH", "NOTZONE", "DSOTYPENI",
     ];
-    NAMES.get(usize::from(code)).map_or_else(|| format!("RCODE{code}"), |name| (*name).to_owned())
+    const EXTENDED: [&str; 8] =
+        ["BADVERS", "BADKEY", "BADTIME", "BADMODE", "BADNAME", "BADALG", "BADTRUNC", "BADCOOKIE"];
+    let code = usize::from(code);
+    let name = NAMES.get(code).or_else(|| EXTENDED.get(code.checked_sub(16)?));
+    name.map_or_else(|| format!("RCODE{code}"), |name| (*name).to_owned())
 }
 
 #[cfg(test)]
@@ -166,6 +220,45 @@ mod tests {
         assert_eq!(name(&longer), None);
         let wide = [[[63].as_slice(), &[0xFF; 63]].concat().repeat(3), vec![0]].concat();
         assert!(name(&wide).unwrap().len() <= 255);
+    }
+
+    #[test]
+    fn response_code_has_the_upper_bits_of_the_opt_record() {
+        let record = |owner: &[u8], kind: u16, ttl: u32, data: &[u8]| {
+            let bytes = u16::try_from(data.len()).unwrap().to_be_bytes();
+            [owner, &kind.to_be_bytes(), &[4, 208], &ttl.to_be_bytes(), &bytes, data].concat()
+        };
+        let response = |low: u16, counts: [u16; 3], records: &[Vec<u8>]| {
+            let header = [7, 0x8180 | low, 1, counts[0], counts[1], counts[2]].map(u16::to_be_bytes);
+            [header.as_flattened(), b"\x01a\0\0\x01\0\x01", &records.concat()].concat()
+        };
+        let name = |message: &[u8]| read(message).unwrap().response_code.map(response_code_name).unwrap();
+        let opt = |high: u32| record(&[0], 41, high << 24 | 0x8000, &[0, 10, 0, 2, 7, 7]);
+        let address = record(b"\xC0\x0C", 1, 0x0500_0000, &[192, 0, 2, 1]);
+        assert_eq!(name(&response(0, [0, 0, 1], &[opt(1)])), "BADVERS");
+        assert_eq!(name(&response(7, [0, 0, 1], &[opt(1)])), "BADCOOKIE");
+        assert_eq!(name(&response(15, [0, 0, 1], &[opt(255)])), "RCODE4095");
+        assert_eq!(name(&response(3, [0, 0, 1], &[opt(0)])), "NXDOMAIN");
+        assert_eq!(name(&response(3, [1, 0, 0], std::slice::from_ref(&address))), "NXDOMAIN");
+        let many = [address.clone(), address.clone(), address.clone(), opt(1)];
+        let message = response(7, [1, 1, 2], &many);
+        assert_eq!(name(&message), "BADCOOKIE", "behind the other sections");
+        assert_eq!(name(&message[..message.len() - 18]), "YXRRSET", "the record is not captured");
+        assert_eq!(name(&response(0, [1, 0, 1], &[opt(1), address])), "NOERROR", "no place for OPT");
+    }
+
+    #[test]
+    fn only_queries_have_questions_and_response_codes() {
+        for operation in 0..16_u16 {
+            let message = read(&with(0x8003 | operation << 11, b"\x01a\0"));
+            let found = message.map(|message| (message.has_question, message.response_code));
+            let expected = match operation {
+                0 => Some((true, Some(3))),
+                3 | 7.. => None,
+                _ => Some((false, None)),
+            };
+            assert_eq!(found, expected, "{operation}");
+        }
     }
 
     #[test]

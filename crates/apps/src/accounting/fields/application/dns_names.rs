@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::cursor::Cursor;
-use super::dns_message::{name, response_code_name, type_name};
+use super::dns_message::{is_lookup, name, response_code, response_code_name, type_name};
 use super::text::CUT;
 
 /// Maximum length of each of the lists, in bytes.
@@ -60,8 +60,8 @@ impl List {
 }
 
 impl DnsNames {
-    /// Adds the questions and the answers of a message. `is_cut` says that the message has further
-    /// bytes.
+    /// Adds the questions and the answers of a query or a response to one; other operations, such
+    /// as UPDATE, have neither. `is_cut` says that the message has further bytes.
     pub fn add(&mut self, message: &[u8], is_cut: bool) {
         let mut header = Cursor::new(message);
         let [_id, flags, questions, answers] = [(); 4].map(|()| header.u16().unwrap_or_default());
@@ -70,6 +70,9 @@ impl DnsNames {
             self.mark_cut();
         }
         let (mut at, mut item) = (12, String::new());
+        if !is_lookup(flags) {
+            return;
+        }
         for _ in 0..questions {
             item.clear();
             let Some(end) = question(message, at, &mut item) else {
@@ -80,7 +83,7 @@ impl DnsNames {
             };
             self.questions.push(&item);
             if is_response {
-                let _ = write!(item, " {}", response_code_name(flags.to_be_bytes()[1] & 0xF));
+                let _ = write!(item, " {}", response_code_name(response_code(message)));
                 self.responses.push(&item);
             }
             at = end;
@@ -280,6 +283,19 @@ mod tests {
         );
         names.mark_cut();
         assert_eq!(names.unanswered(false), CUT, "the response may be what is missing");
+    }
+
+    #[test]
+    fn operations_other_than_queries_have_no_questions() {
+        for operation in 1..16_u8 {
+            let mut names = DnsNames::default();
+            let mut message = response(&[record(b"\xC0\x0C", 1, 1, &[1, 2, 3, 4])]);
+            message[2] |= operation << 3;
+            names.add(&message, false);
+            message[2] &= 0x7F;
+            names.add(&message, false);
+            assert_eq!(names, DnsNames::default(), "{operation}");
+        }
     }
 
     #[test]

@@ -340,7 +340,7 @@ impl FirstMessagesOf {
         *sequence += u32::try_from(content.len()).unwrap();
     }
 
-    fn read(&self) -> [(u16, Option<u8>); 2] {
+    fn read(&self) -> [(u16, Option<u16>); 2] {
         use crate::accounting::fields::application::first_messages::FirstMessages;
         use crate::accounting::fields::dns::DnsStream;
         let mut messages = FirstMessages::<DnsStream>::default();
