@@ -4,6 +4,9 @@
 //!  22 | 3.x | length | 1 or 2 | length | version | random | …      records may cut the message
 //!  └─── record ────┘ └── handshake ──┘
 //! ```
+//!
+//! Warnings may precede the message: a server that does not know the requested name may say so and
+//! go on [RFC 6066 §3].
 
 use std::borrow::Cow;
 
@@ -12,7 +15,10 @@ use super::cursor::Cursor;
 use super::ja4::{Ja4Input, is_grease, ja4};
 use super::text::{CUT, TEXT_BYTES_MAX, printable};
 
+const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
+/// The level of an alert after which the handshake goes on.
+const WARNING: u8 = 1;
 const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;
 const RECORD_BYTES_MAX: u16 = (1 << 14) + 256;
@@ -93,11 +99,24 @@ pub fn read_message(message: &[u8], is_all: bool, is_quic: bool) -> Reading<TlsH
     hello.map_or(Reading::Other, Reading::Found)
 }
 
-/// Returns the part of the first message in the leading handshake records, or `None` if the bytes
-/// begin with something else.
+/// Returns the part of the first message in the leading handshake records, behind any warnings, or
+/// `None` if the bytes begin with something else.
 fn handshake(bytes: &[u8]) -> Option<Cow<'_, [u8]>> {
     let mut message = Cow::Borrowed(&[][..]);
     let mut rest = bytes;
+    while rest.first() == Some(&ALERT) {
+        match *rest {
+            [_, 3, 0..=4, 0, 2, WARNING, _, ref behind @ ..] => rest = behind,
+            // Each byte is checked as soon as it is available.
+            [_]
+            | [_, 3]
+            | [_, 3, 0..=4]
+            | [_, 3, 0..=4, 0]
+            | [_, 3, 0..=4, 0, 2]
+            | [_, 3, 0..=4, 0, 2, WARNING] => return Some(message),
+            _ => return None,
+        }
+    }
     loop {
         // Each byte is checked as soon as it is available.
         let is_record = rest.first().is_none_or(|&kind| kind == HANDSHAKE)
@@ -354,6 +373,30 @@ pub(in super::super) mod tests {
             [0x304, 0x302, 0x301, 0x300].map(version_name)
         );
     }
+    #[test]
+    fn hello_behind_warnings_is_read() {
+        let warning = [21, 3, 1, 0, 2, 1, 112];
+        let body = [&[3, 3][..], &[7; 32], &[0], &[0x13, 1], &[0]].concat();
+        let server = records(&message(2, &body), 9000);
+        for warnings in 1..4 {
+            let bytes = [&warning.repeat(warnings)[..], &server].concat();
+            let expected = Reading::Found(TlsHello::Server(ServerHello { version: 0x0303 }));
+            assert_eq!(read(&bytes, false), expected);
+            for end in 0..bytes.len() {
+                assert_eq!(read(&bytes[..end], false), Reading::More, "{end}");
+                assert_eq!(read(&bytes[..end], true), Reading::Other, "{end}");
+            }
+            let hello = [&warning.repeat(warnings)[..], &example("a.example", 9000)].concat();
+            assert_eq!(client(&hello, false).unwrap().server_name.as_deref(), Some("a.example"));
+        }
+        for (at, byte) in [(1, 2), (2, 9), (3, 1), (4, 3), (5, 2), (5, 0)] {
+            let mut other = warning;
+            other[at] = byte;
+            assert_eq!(read(&[&other[..], &server].concat(), false), Reading::Other, "{at} {byte}");
+            assert_eq!(read(&other[..=at], false), Reading::Other, "{at} {byte}");
+        }
+    }
+
 
     #[test]
     fn other_protocols_are_excluded_at_the_first_byte_that_differs() {
