@@ -206,7 +206,7 @@ fn add(event: &mut Json, (name, object, inner, key): &EvePlace, value: &Value) {
         return;
     };
     let value: Json = match *name {
-        "tls_alpn" => text.split(',').collect(),
+        "tls_alpn" => text.split(',').map(with_commas).collect(),
         "dns_queries" => text.split(';').map(query).collect(),
         "dns_answers" => text.split(';').map(answer).collect(),
         // The comment follows the first space.
@@ -224,6 +224,13 @@ fn add(event: &mut Json, (name, object, inner, key): &EvePlace, value: &Value) {
         Some(inner) => event[object][inner][key] = value,
         None => event[object][key] = value,
     }
+}
+
+/// Returns a name of a list with its commas, which the list escapes. A doubled backslash escapes
+/// none.
+fn with_commas(name: &str) -> String {
+    let parts = name.split(r"\\").map(|part| part.replace(r"\x2c", ","));
+    parts.collect::<Vec<_>>().join(r"\\")
 }
 
 /// Returns a question of `dns_queries` as an object, or any other text unchanged.

@@ -86,6 +86,16 @@ fn eve_event_has_the_objects_of_suricata() {
 }
 
 #[test]
+fn eve_protocol_name_with_a_comma_is_one_name() {
+    let out = Shared::default();
+    let mut writer = EveWriter::new(out.clone(), &schema(), &fields()).unwrap();
+    writer.write(&row(&[("tls_alpn", text(r"a\x2cb,c,\\x2c,\\\x2c,\x00"))])).unwrap();
+    let event: Json = serde_json::from_str(out.text().trim()).unwrap();
+    let names = ["a,b", "c", r"\\x2c", r"\\,", r"\x00"];
+    assert_eq!(event["tls"]["client_alpns"], serde_json::json!(names));
+}
+
+#[test]
 fn eve_event_has_the_values_of_suricata() {
     let label = Column::new("l7_protocol", Kind::Word(&[]), "").in_group(Group::Label);
     let schema = Schema::new([schema().columns(), &[label]].concat());

@@ -151,7 +151,10 @@ impl Fields for Quic {
             "The QUIC version in the first long header of the destination, or of the source if that has none: `1`, `2`, `draft-29`, `Q050`.",
         ),
         column("quic_sni", "The server name indication in the client's Initial packets."),
-        column("quic_alpn", "The application protocols that the client offers, separated by commas."),
+        column(
+            "quic_alpn",
+            r"The application protocols that the client offers, separated by commas; a comma within a name is `\x2c`.",
+        ),
         column("quic_ja4", "The JA4 fingerprint of the ClientHello."),
         column("quic_ech", "`outer` if the ClientHello has an encrypted one inside or pretends to."),
     ];

@@ -46,7 +46,10 @@ const fn column(name: &'static str, description: &'static str) -> Column {
 impl Fields for Tls {
     const COLUMNS: &'static [Column] = &[
         column("tls_sni", "The server name indication: the host name that the TLS client requests."),
-        column("tls_alpn", "The application protocols that the client offers (ALPN), separated by commas."),
+        column(
+            "tls_alpn",
+            r"The application protocols that the client offers (ALPN), separated by commas; a comma within a name is `\x2c`.",
+        ),
         column("tls_ja4", "The JA4 fingerprint of the ClientHello."),
         column("tls_version", "The version that the server chooses, such as `TLSv1` or `TLS 1.3`."),
         column("tls_ech", "`outer` if the ClientHello has an encrypted one inside or pretends to."),

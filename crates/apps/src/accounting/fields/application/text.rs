@@ -35,12 +35,7 @@ fn escaped(bytes: &[u8], is_all: bool) -> String {
     let mut text = String::with_capacity(bytes.len().min(TEXT_BYTES_MAX));
     let mut end = 0;
     for &byte in bytes {
-        match byte {
-            b'\\' => text.push_str(r"\\"),
-            0x20..=0x7E => text.push(char::from(byte)),
-            // Writing to a string cannot fail.
-            _ => drop(write!(text, "\\x{byte:02x}")),
-        }
+        push_escaped(&mut text, byte);
         if !fits(&mut text, &mut end) {
             return text;
         }
@@ -50,6 +45,48 @@ fn escaped(bytes: &[u8], is_all: bool) -> String {
         text.push_str(CUT);
     }
     text
+}
+
+fn push_escaped(text: &mut String, byte: u8) {
+    match byte {
+        b'\\' => text.push_str(r"\\"),
+        0x20..=0x7E => text.push(char::from(byte)),
+        // Writing to a string cannot fail.
+        _ => drop(write!(text, "\\x{byte:02x}")),
+    }
+}
+
+/// [`printable`] names separated by commas, together of at most [`TEXT_BYTES_MAX`] bytes. A comma
+/// within a name becomes `\x2c`, so that different lists have different texts.
+#[derive(Debug, Default)]
+pub(super) struct PrintableList {
+    text: String,
+    /// Where [`CUT`] fits.
+    end: usize,
+    is_cut: bool,
+}
+
+impl PrintableList {
+    pub(super) fn push(&mut self, name: &[u8]) {
+        let Self { text, end, is_cut } = self;
+        let separator = (!text.is_empty()).then_some(None);
+        for byte in separator.into_iter().chain(name.iter().copied().map(Some)) {
+            if *is_cut {
+                return;
+            }
+            match byte {
+                None => text.push(','),
+                Some(b',') => text.push_str(r"\x2c"),
+                Some(byte) => push_escaped(text, byte),
+            }
+            *is_cut = !fits(text, end);
+        }
+    }
+
+    /// Returns the names, or `None` if there are none.
+    pub(super) fn finish(self) -> Option<String> {
+        (!self.text.is_empty()).then_some(self.text)
+    }
 }
 
 /// Returns whether a text that grew by one character still fits. Otherwise replaces its end with
@@ -142,6 +179,28 @@ mod tests {
                     assert!(is_whole || text.ends_with(CUT), "{text}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn lists_of_names_have_no_comma_within_a_name() {
+        let list = |names: &[&[u8]]| {
+            let mut list = PrintableList::default();
+            for name in names {
+                list.push(name);
+            }
+            list.finish()
+        };
+        assert_eq!(list(&[b"h2", b"http/1.1"]).as_deref(), Some("h2,http/1.1"));
+        assert_eq!(list(&[b"a,b", b"c"]).as_deref(), Some(r"a\x2cb,c"));
+        assert_eq!(list(&[br"a\x2cb", b"\0"]).as_deref(), Some(r"a\\x2cb,\x00"));
+        assert_eq!((list(&[]), list(&[b""])), (None, None));
+        for names in 1..300 {
+            let text = list(&vec![&b",\xFF"[..]; names]).unwrap();
+            let whole = vec![r"\x2c\xff"; names].join(",");
+            let kept = text.strip_suffix(CUT).unwrap_or(&text);
+            assert!(text.len() <= TEXT_BYTES_MAX && whole.starts_with(kept), "{text}");
+            assert_eq!(text.ends_with(CUT), whole.len() > TEXT_BYTES_MAX, "{text}");
         }
     }
 

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use super::Reading;
 use super::cursor::Cursor;
 use super::ja4::{Ja4Input, is_grease, ja4};
-use super::text::{CUT, TEXT_BYTES_MAX, printable};
+use super::text::{CUT, PrintableList, printable};
 
 const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
@@ -45,7 +45,7 @@ pub enum TlsHello {
 pub struct ClientHello {
     /// The host name of the server name extension.
     pub server_name: Option<String>,
-    /// The offered ALPN protocols, separated by commas.
+    /// The offered ALPN protocols, separated by commas. A comma within a name is `\x2c`.
     pub alpn: Option<String>,
     /// Its JA4 fingerprint.
     pub ja4: Option<String>,
@@ -198,17 +198,16 @@ fn read_client_extensions<'a>(
             SERVER_NAME if hello.server_name.is_none() => hello.server_name = server_name(content),
             ALPN if hello.alpn.is_none() => {
                 let mut protocols = content.list16().unwrap_or(Cursor::new(&[]));
-                let mut text = Vec::new();
+                let mut names = PrintableList::default();
                 while let Some(protocol) = protocols.list8() {
                     if input.alpn.is_none() {
                         input.alpn = Some(protocol.rest());
                     }
-                    if !is_grease_protocol(protocol.rest()) && text.len() <= TEXT_BYTES_MAX {
-                        text.extend_from_slice(if text.is_empty() { b"" } else { b"," });
-                        text.extend_from_slice(protocol.rest());
+                    if !is_grease_protocol(protocol.rest()) {
+                        names.push(protocol.rest());
                     }
                 }
-                hello.alpn = (!text.is_empty()).then(|| printable(&text));
+                hello.alpn = names.finish();
             }
             ENCRYPTED_CLIENT_HELLO => hello.has_ech = true,
             SUPPORTED_VERSIONS => {
@@ -373,6 +372,7 @@ pub(in super::super) mod tests {
             [0x304, 0x302, 0x301, 0x300].map(version_name)
         );
     }
+
     #[test]
     fn hello_behind_warnings_is_read() {
         let warning = [21, 3, 1, 0, 2, 1, 112];
@@ -396,7 +396,6 @@ pub(in super::super) mod tests {
             assert_eq!(read(&other[..=at], false), Reading::Other, "{at} {byte}");
         }
     }
-
 
     #[test]
     fn other_protocols_are_excluded_at_the_first_byte_that_differs() {
