@@ -38,6 +38,14 @@ pub enum Notice {
         /// Number of these packets.
         packets: u64,
     },
+    /// Packets state times before 1970 or after 2554. They have the nearest time in this range, so
+    /// times and durations of their records are wrong.
+    ClampedTimes {
+        /// The file.
+        path: PathBuf,
+        /// Number of these packets.
+        packets: u64,
+    },
     /// A file holds several concatenated classic captures. All were used.
     Joined {
         /// The file.
@@ -93,7 +101,7 @@ impl Notice {
 
     /// Returns whether part of an input was not used, which strict mode treats as an error.
     pub fn is_partial_input(&self) -> bool {
-        !matches!(self, Self::NotACapture { .. } | Self::Joined { .. })
+        !matches!(self, Self::NotACapture { .. } | Self::Joined { .. } | Self::ClampedTimes { .. })
     }
 }
 
@@ -124,6 +132,13 @@ impl std::fmt::Display for Notice {
                 } else {
                     format!("{packets} packets state")
                 }
+            ),
+            Self::ClampedTimes { path, packets } => write!(
+                f,
+                "{} of {} a time before 1970 or after 2554\n  the nearest time in this range was used, so \
+                 times and durations of their records are wrong",
+                if *packets == 1 { String::from("a packet") } else { format!("{packets} packets") },
+                format_args!("{} {}", path.display(), if *packets == 1 { "states" } else { "state" }),
             ),
             Self::Joined { path, captures, offset } => write!(
                 f,

@@ -27,6 +27,7 @@ mod parts;
 mod patched;
 mod sets;
 mod streams;
+mod times;
 
 /// A packet as a reader returned it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -437,6 +437,12 @@ impl Capture {
         self.walk.lying_lengths()
     }
 
+    /// Returns how many packets stated a time before 1970 or after 2554. They have the nearest time
+    /// in this range.
+    pub fn clamped_times(&self) -> u64 {
+        self.walk.clamped_times()
+    }
+
     /// Returns the notice about concatenated captures in this file, if there are any.
     pub fn joined(&self) -> Option<Notice> {
         self.walk.joints().notice(&self.path)

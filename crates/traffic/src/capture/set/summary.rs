@@ -30,6 +30,8 @@ pub struct FileSummary {
     pub packets: u64,
     /// Packets whose stated captured length exceeds their record.
     pub lying_lengths: u64,
+    /// Packets whose stated time is before 1970 or after 2554.
+    pub clamped_times: u64,
     /// What its interfaces lost, as far as it says.
     pub losses: Vec<InterfaceLosses>,
 }
@@ -47,6 +49,7 @@ impl FileSummary {
             interfaces: 1,
             packets: 0,
             lying_lengths: 0,
+            clamped_times: 0,
             losses: Vec::new(),
         }
     }
@@ -61,6 +64,7 @@ impl FileSummary {
             interfaces,
             packets: capture.packets(),
             lying_lengths: capture.lying_lengths(),
+            clamped_times: capture.clamped_times(),
             losses: capture.losses().sums(),
         }
     }
@@ -97,6 +101,7 @@ impl FileRead {
         summary.interfaces += later.summary.interfaces;
         summary.packets += later.summary.packets;
         summary.lying_lengths += later.summary.lying_lengths;
+        summary.clamped_times += later.summary.clamped_times;
         self.losses.append(later.losses);
         summary.losses = self.losses.sums();
         self.joints = self.joints.and(later.joints);
@@ -144,7 +149,10 @@ impl SummaryBuilder {
         let FileRead { summary, joints, notice, losses: _ } = read;
         let lying = (summary.lying_lengths > 0)
             .then(|| Notice::LyingLengths { path: summary.path.clone(), packets: summary.lying_lengths });
-        for notice in joints.notice(&summary.path).into_iter().chain(notice).chain(lying) {
+        let clamped = (summary.clamped_times > 0)
+            .then(|| Notice::ClampedTimes { path: summary.path.clone(), packets: summary.clamped_times });
+        let notices = joints.notice(&summary.path).into_iter().chain(notice).chain(lying);
+        for notice in notices.chain(clamped) {
             self.note(notice);
         }
         if is_undecodable(&summary.links) {

@@ -8,6 +8,7 @@
 //! ([`PacketBatch::lookahead`](flowloom_packet::PacketBatch::lookahead)), so that memory and
 //! decoder work at the same time. The walk issues the rest.
 pub(in crate::capture) mod ahead;
+mod clock;
 pub(in crate::capture) mod links;
 pub(in crate::capture) mod pcap;
 pub(in crate::capture) mod pcap_state;
@@ -361,6 +362,14 @@ impl Walk {
         match &self.kind {
             FormatWalk::Pcap(_) => 0,
             FormatWalk::Pcapng(walk) => walk.lying_lengths(),
+        }
+    }
+
+    /// Returns how many packets state a time that is none of this program's times.
+    pub(crate) fn clamped_times(&self) -> u64 {
+        match &self.kind {
+            FormatWalk::Pcap(_) => 0,
+            FormatWalk::Pcapng(walk) => walk.clamped_times(),
         }
     }
 

@@ -14,6 +14,7 @@ use pcap_parser::pcapng::{
 };
 
 use super::ahead::Ahead;
+use super::clock::Clock;
 use super::links::Links;
 use super::stop::{Stop, other_format};
 use crate::capture::losses::{InterfaceLosses, Losses};
@@ -28,9 +29,6 @@ const ENHANCED_PACKET: u32 = 6;
 
 /// Bytes of a block without a body.
 pub(crate) const BLOCK_BYTES_MIN: usize = 12;
-
-/// The default resolution of a clock: a negative power of ten.
-const MICROSECONDS: u8 = 6;
 
 /// Maximum number of interfaces of a section. A larger number would be an attack on memory.
 const INTERFACES_MAX: usize = 1 << 16;
@@ -54,65 +52,8 @@ impl Interface {
         link: LinkType::UNDECLARED,
         name: InterfaceName::UNKNOWN,
         snaplen: 0,
-        clock: Clock { units_per_second: 1_000_000, offset_seconds: 0 },
+        clock: Clock::DEFAULT,
     };
-}
-
-/// How an interface counts time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Clock {
-    units_per_second: u64,
-    offset_seconds: i64,
-}
-
-impl Clock {
-    fn new(resolution: u8, offset_seconds: i64) -> Self {
-        let exponent = u32::from(resolution & 0x7F);
-        let units_per_second = if resolution & 0x80 != 0 {
-            1_u64.checked_shl(exponent).unwrap_or(1 << 63)
-        } else {
-            10_u64.checked_pow(exponent).unwrap_or(10_000_000_000_000_000_000)
-        };
-        Self { units_per_second, offset_seconds }
-    }
-
-    /// Returns the clock that an interface's options describe; the default counts microseconds. The
-    /// parser also lists bytes after the end of the options, which are ignored.
-    fn from_options(options: &[PcapNGOption<'_>], big_endian: bool) -> Self {
-        let (mut resolution, mut offset_seconds) = (MICROSECONDS, 0);
-        for option in options.iter().take_while(|option| option.code != OptionCode::EndOfOpt) {
-            match (option.code, &option.value[..]) {
-                (OptionCode::IfTsresol, [exponent, ..]) => resolution = *exponent,
-                (OptionCode::IfTsoffset, value) => {
-                    if let Some(seconds) = value.first_chunk::<8>().copied() {
-                        offset_seconds = if big_endian {
-                            i64::from_be_bytes(seconds)
-                        } else {
-                            i64::from_le_bytes(seconds)
-                        };
-                    }
-                }
-                _ => {}
-            }
-        }
-        Self::new(resolution, offset_seconds)
-    }
-
-    #[inline]
-    fn nanoseconds(self, units: u64) -> u64 {
-        match self {
-            Self { units_per_second: 1_000_000_000, offset_seconds: 0 } => units,
-            Self { units_per_second: 1_000_000, offset_seconds: 0 } => units.saturating_mul(1000),
-            _ => self.nanoseconds_slow(units),
-        }
-    }
-
-    fn nanoseconds_slow(self, units: u64) -> u64 {
-        let per_second = u128::from(self.units_per_second);
-        let ns = i128::try_from(u128::from(units) * 1_000_000_000 / per_second).unwrap_or(i128::MAX);
-        let ns = ns.saturating_add(i128::from(self.offset_seconds) * 1_000_000_000);
-        u64::try_from(ns.max(0)).unwrap_or(u64::MAX)
-    }
 }
 
 /// The section state on which reading blocks depends.
@@ -231,6 +172,7 @@ pub(crate) struct PcapngWalk {
     last_time_ns: u64,
     effects: Effects,
     lying_lengths: u64,
+    clamped_times: u64,
     losses: Losses,
     sections: u64,
     interfaces_seen: u64,
@@ -257,6 +199,7 @@ impl PcapngWalk {
             last_time_ns,
             effects: Effects::default(),
             lying_lengths: 0,
+            clamped_times: 0,
             losses: Losses::default(),
             sections: 0,
             interfaces_seen: 0,
@@ -318,6 +261,10 @@ impl PcapngWalk {
 
     pub(crate) fn lying_lengths(&self) -> u64 {
         self.lying_lengths
+    }
+
+    pub(crate) fn clamped_times(&self) -> u64 {
+        self.clamped_times
     }
 
     pub(crate) fn losses(&self) -> &Losses {
@@ -432,7 +379,11 @@ impl PcapngWalk {
                 }
                 let interface = self.interfaces.get(interface as usize).copied();
                 let interface = interface.unwrap_or_else(|| self.undeclared());
-                let time_ns = interface.clock.nanoseconds(u64::from(high) << 32 | u64::from(low));
+                let units = u64::from(high) << 32 | u64::from(low);
+                let time_ns = interface.clock.exact_nanoseconds(units).unwrap_or_else(|| {
+                    self.clamped_times += 1;
+                    interface.clock.nanoseconds(units)
+                });
                 self.effects.has_time = true;
                 self.packet(at + 28, captured, body.len() - 20, wire, time_ns, interface, out);
             }
