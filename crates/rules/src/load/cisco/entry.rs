@@ -8,10 +8,10 @@ use core::net::IpAddr;
 
 use super::super::iptables::{dscp_class, icmp};
 use super::super::{LoadError, LoadErrorKind, ipset, protocol};
-use super::Objects;
+use super::ports::port;
+use super::{Objects, is_short};
 use crate::firewall::{Conditions, Families, HeaderField, Ranges, Test, TestKind, WITH_PORTS, bits_of};
 use crate::rule::{Action, decimal};
-use flowloom_flow_key::protocol::service;
 
 /// The notation of the addresses of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,9 @@ pub(super) enum Style {
 pub(super) struct Entry<'a> {
     pub(super) number: usize,
     pub(super) line: &'a str,
-    pub(super) words: &'a [&'a str],
+    words: &'a [&'a str],
+    /// The words in lower case, as keywords are compared.
+    keys: &'a [&'a str],
     pub(super) next: usize,
     pub(super) style: Style,
     pub(super) is_v6: bool,
@@ -35,8 +37,14 @@ pub(super) struct Entry<'a> {
 
 impl<'a> Entry<'a> {
     /// Returns an entry of which nothing is read, with addresses under wildcard masks.
-    pub(super) fn new(number: usize, line: &'a str, words: &'a [&'a str], objects: &'a Objects) -> Self {
-        Self { number, line, words, next: 0, style: Style::Wildcard, is_v6: false, objects }
+    /// The words come as they are and in lower case.
+    pub(super) fn new(
+        number: usize,
+        line: &'a str,
+        (words, keys): (&'a [&'a str], &'a [&'a str]),
+        objects: &'a Objects,
+    ) -> Self {
+        Self { number, line, words, keys, next: 0, style: Style::Wildcard, is_v6: false, objects }
     }
 
     /// Reads a protocol with its ports or its ICMP type.
@@ -66,7 +74,12 @@ impl<'a> Entry<'a> {
     }
 
     pub(super) fn take(&mut self, word: &str) -> bool {
-        let found = self.words.get(self.next) == Some(&word);
+        self.take_short(word, word.len())
+    }
+
+    /// Reads a keyword or an abbreviation of it with so many letters, if it is next.
+    pub(super) fn take_short(&mut self, word: &str, letters: usize) -> bool {
+        let found = self.keys.get(self.next).is_some_and(|key| is_short(key, word, letters));
         self.next += usize::from(found);
         found
     }
@@ -88,25 +101,30 @@ impl<'a> Entry<'a> {
         Ok(word)
     }
 
+    /// Reads a word in lower case.
+    fn key(&mut self, what: &'static str) -> Result<&'a str, LoadError> {
+        self.word(what)?;
+        Ok(self.keys[self.next - 1])
+    }
+
     /// Returns the number that the entry states, which orders it within its list.
     pub(super) fn sequence(&self) -> Option<u32> {
-        let word = self.words.get(self.next)?;
-        let word = if *word == "sequence" { self.words.get(self.next + 1)? } else { word };
+        let word = self.keys.get(self.next)?;
+        let word = if *word == "sequence" { self.keys.get(self.next + 1)? } else { word };
         decimal(word)
     }
 
     /// Reads the entry; returns `None` for a remark.
     pub(super) fn read(mut self, is_standard: bool) -> Result<Option<(Conditions, Action)>, LoadError> {
-        if self.words.get(self.next).is_some_and(|word| word.parse::<u32>().is_ok()) {
-            self.next += 1;
-        }
-        if self.take("sequence") {
-            self.next += 1;
-        }
-        let action = match self.word("permit, deny or remark")? {
-            "permit" => Action::Accept,
-            "deny" => Action::Deny,
-            "remark" | "description" => return Ok(None),
+        self.take("sequence");
+        self.next +=
+            usize::from(self.keys.get(self.next).is_some_and(|word| decimal::<u32>(word).is_some()));
+        let action = match self.key("permit, deny or remark")? {
+            word if is_short(word, "permit", 3) => Action::Accept,
+            word if is_short(word, "deny", 3) => Action::Deny,
+            word if is_short(word, "remark", 3) => return Ok(None),
+            // The description of a list, and the counters of NX-OS.
+            "description" | "statistics" => return Ok(None),
             "evaluate" => {
                 self.next -= 1;
                 let message = "unsupported entry 'evaluate': a reflexive list changes while packets \
@@ -139,7 +157,7 @@ impl<'a> Entry<'a> {
     }
 
     fn protocol(&mut self, conditions: &mut Conditions) -> Result<(), LoadError> {
-        let word = self.word("a protocol such as tcp or ip")?;
+        let word = self.key("a protocol such as tcp or ip")?;
         let number = match word {
             "object" | "object-group" => {
                 let name = self.word("the name of an object")?;
@@ -184,7 +202,7 @@ impl<'a> Entry<'a> {
 
     fn address(&mut self, conditions: &mut Conditions, is_destination: bool) -> Result<(), LoadError> {
         const WHAT: &str = "any, host and an address, or an address and a mask";
-        let word = self.word(WHAT)?;
+        let word = self.key(WHAT)?;
         match word {
             "any" => return Ok(()),
             "any4" => conditions.families = conditions.families.and(Families::V4),
@@ -243,8 +261,8 @@ impl<'a> Entry<'a> {
                         conditions.families.and(if is_v6 { Families::V6 } else { Families::V4 });
                 }
             }
-            word => {
-                let address = self.objects.address(word).ok_or_else(|| {
+            _ => {
+                let address = self.objects.address(self.words[self.next - 1]).ok_or_else(|| {
                     self.next -= 1;
                     self.expected(WHAT)
                 })?;
@@ -270,10 +288,10 @@ impl<'a> Entry<'a> {
 
     fn ports(&mut self, conditions: &mut Conditions, is_destination: bool) -> Result<(), LoadError> {
         const WHAT: &str = "a port from 0 to 65535, or a service such as www";
-        let Some(&word) = self.words.get(self.next) else { return Ok(()) };
+        let Some(&word) = self.keys.get(self.next) else { return Ok(()) };
         let start = self.next;
         let one = |entry: &mut Self| {
-            let word = entry.word(WHAT)?;
+            let word = entry.key(WHAT)?;
             port(word).ok_or_else(|| {
                 entry.next -= 1;
                 entry.expected(WHAT)
@@ -284,7 +302,7 @@ impl<'a> Entry<'a> {
                 self.next += 1;
                 let mut ports = Vec::from([one(self)?]);
                 // IOS accepts several ports.
-                while self.words.get(self.next).is_some_and(|word| port(word).is_some()) {
+                while self.keys.get(self.next).is_some_and(|word| port(word).is_some()) {
                     ports.push(one(self)?);
                 }
                 let set = Ranges::new(ports.into_iter().map(|port| (port, port)));
@@ -327,12 +345,12 @@ impl<'a> Entry<'a> {
     #[expect(clippy::too_many_lines, reason = "one arm for each option of an entry")]
     fn option(&mut self, conditions: &mut Conditions) -> Result<(), LoadError> {
         let start = self.next;
-        let word = self.word("an option")?;
+        let word = self.key("an option")?;
         let protocols = conditions.protocols.as_ref().and_then(Ranges::hull).map(|(low, _)| low);
         match word {
             // These options write to a log and do not affect the decision.
             "log" | "log-input" => {
-                while self.words.get(self.next).is_some_and(|word| {
+                while self.keys.get(self.next).is_some_and(|word| {
                     word.parse::<u32>().is_ok()
                         || matches!(
                             *word,
@@ -354,7 +372,7 @@ impl<'a> Entry<'a> {
             }
             "fragments" => conditions.ask(TestKind::Fragment(12)),
             "dscp" => {
-                let word = self.word("a code point")?;
+                let word = self.key("a code point")?;
                 let value = decimal::<u8>(word).or_else(|| match word {
                     "default" => Some(0),
                     name => dscp_class(name),
@@ -366,7 +384,7 @@ impl<'a> Entry<'a> {
                 conditions.ask(TestKind::Number(HeaderField::Dscp, Ranges::exact(u128::from(value))));
             }
             "precedence" => {
-                let word = self.word("a precedence")?;
+                let word = self.key("a precedence")?;
                 let names = [
                     "routine", "priority", "immediate", "flash", "flash-override", "critical", "internet",
                     "network",
@@ -383,7 +401,7 @@ impl<'a> Entry<'a> {
             "ack" | "fin" | "psh" | "rst" | "syn" | "urg" if protocols == Some(6) => {
                 // Several of these mean: one of the flags is set.
                 let mut mask = flag(word);
-                while let Some(&more) = self.words.get(self.next).filter(|word| flag(word) != 0) {
+                while let Some(&more) = self.keys.get(self.next).filter(|word| flag(word) != 0) {
                     mask |= flag(more);
                     self.next += 1;
                 }
@@ -391,8 +409,7 @@ impl<'a> Entry<'a> {
             }
             "match-all" | "match-any" => {
                 let (mut set, mut clear) = (0, 0);
-                while let Some(&more) =
-                    self.words.get(self.next).filter(|word| word.starts_with(['+', '-']))
+                while let Some(&more) = self.keys.get(self.next).filter(|word| word.starts_with(['+', '-']))
                 {
                     let bit = flag(&more[1..]);
                     if bit == 0 {
@@ -428,7 +445,7 @@ impl<'a> Entry<'a> {
             | "undetermined-transport" => {
                 let mut text = String::from(word);
                 while let Some(&more) =
-                    self.words.get(self.next).filter(|word| !matches!(**word, "log" | "log-input"))
+                    self.keys.get(self.next).filter(|word| !matches!(**word, "log" | "log-input"))
                 {
                     text.push(' ');
                     text.push_str(more);
@@ -447,7 +464,7 @@ impl<'a> Entry<'a> {
             }
             name if matches!(protocols, Some(1 | 58)) => {
                 let is_v6 = protocols == Some(58);
-                let code = self.words.get(self.next).and_then(|word| decimal::<u8>(word));
+                let code = self.keys.get(self.next).and_then(|word| decimal::<u8>(word));
                 let codes = match (decimal::<u8>(name), code) {
                     (Some(kind), Some(code)) => {
                         self.next += 1;
@@ -526,8 +543,4 @@ pub(super) fn icmp_codes(name: &str, is_v6: bool) -> Option<Ranges> {
         (name, _) => name,
     };
     icmp(known, is_v6)
-}
-
-pub(super) fn port(word: &str) -> Option<u128> {
-    decimal::<u16>(word).or_else(|| service(word)).map(u128::from)
 }

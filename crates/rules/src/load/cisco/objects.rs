@@ -8,7 +8,8 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use super::super::{LoadError, LoadErrorKind, ipset};
-use super::entry::{Entry, icmp_codes, port};
+use super::entry::{Entry, icmp_codes};
+use super::ports::port;
 use crate::firewall::{Conditions, Ranges, bits_of};
 
 /// Maximum number of parts of all objects. Groups of groups could otherwise grow without bound.
@@ -49,15 +50,16 @@ pub(super) struct Objects {
 
 impl Kind {
     /// Returns the kind and the name of the object that a line begins.
-    pub(super) fn parse<'a>(words: &[&'a str]) -> Option<(Self, &'a str)> {
-        match *words {
-            ["object" | "object-group", "network", name, ..] => Some((Self::Network, name)),
-            ["object-group", "service", name, _, ..] => Some((Self::Ports, name)),
-            ["object" | "object-group", "service", name] => Some((Self::Service, name)),
-            ["object-group", "protocol", name, ..] => Some((Self::Protocol, name)),
-            ["object-group", "icmp-type", name, ..] => Some((Self::Icmp, name)),
-            _ => None,
-        }
+    pub(super) fn parse<'a>(keys: &[&str], words: &[&'a str]) -> Option<(Self, &'a str)> {
+        let kind = match *keys {
+            ["object" | "object-group", "network", _, ..] => Self::Network,
+            ["object-group", "service", _, _, ..] => Self::Ports,
+            ["object" | "object-group", "service", _] => Self::Service,
+            ["object-group", "protocol", _, ..] => Self::Protocol,
+            ["object-group", "icmp-type", _, ..] => Self::Icmp,
+            _ => return None,
+        };
+        Some((kind, words[2]))
     }
 }
 
@@ -90,30 +92,37 @@ impl Objects {
     }
 
     /// Adds a line of an object. An error is kept until an entry names the object.
-    pub(super) fn line(&mut self, (kind, name): (Kind, &str), words: &[&str], number: usize, line: &str) {
-        if matches!(words, ["description" | "nat", ..]) {
+    /// The words come as they are and in lower case.
+    pub(super) fn line(
+        &mut self,
+        (kind, name): (Kind, &str),
+        (words, keys): (&[&str], &[&str]),
+        number: usize,
+        line: &str,
+    ) {
+        if matches!(keys, ["description" | "nat", ..]) {
             return;
         }
         let mut parts = self.parts;
         let is_read = match kind {
             Kind::Network => {
-                let found = self.network(words);
+                let found = self.network(words, keys);
                 add(&mut self.networks, &mut parts, name, found)
             }
             Kind::Ports => {
-                let found = self.port(words);
+                let found = self.port(words, keys);
                 add(&mut self.ports, &mut parts, name, found)
             }
             Kind::Service => {
-                let found = self.service(words, number, line);
+                let found = self.service((words, keys), number, line);
                 add(&mut self.services, &mut parts, name, found)
             }
             Kind::Protocol => {
-                let found = self.protocol(words, number, line);
+                let found = self.protocol((words, keys), number, line);
                 add(&mut self.protocols, &mut parts, name, found)
             }
             Kind::Icmp => {
-                let found = self.icmp(words);
+                let found = self.icmp(words, keys);
                 add(&mut self.icmp, &mut parts, name, found)
             }
         };
@@ -144,26 +153,27 @@ impl Objects {
         self.icmp.remove(name);
     }
 
-    fn network(&self, words: &[&str]) -> Option<Vec<Addresses>> {
+    fn network(&self, words: &[&str], keys: &[&str]) -> Option<Vec<Addresses>> {
         let one = |low: IpAddr, high: IpAddr| Vec::from([(low.is_ipv6(), bits_of(low), bits_of(high))]);
-        let words = words.strip_prefix(&["network-object"]).unwrap_or(words);
-        match *words {
-            ["host", address] => {
-                let address = self.address(address)?;
+        let keys = keys.strip_prefix(&["network-object"]).unwrap_or(keys);
+        let words = &words[words.len() - keys.len()..];
+        match *keys {
+            ["host", _] => {
+                let address = self.address(words[1])?;
                 Some(one(address, address))
             }
-            ["range", low, high] => {
-                let (low, high) = (self.address(low)?, self.address(high)?);
+            ["range", _, _] => {
+                let (low, high) = (self.address(words[1])?, self.address(words[2])?);
                 (low.is_ipv6() == high.is_ipv6() && low <= high).then(|| one(low, high))
             }
-            ["object" | "group-object", other] => self.networks.get(other).cloned(),
+            ["object" | "group-object", _] => self.networks.get(words[1]).cloned(),
             ["subnet", prefix] | [prefix] if prefix.contains('/') => {
                 let is_v6 = prefix.contains(':');
                 let (low, high) = ipset::addresses(prefix, is_v6)?;
                 Some(Vec::from([(is_v6, low, high)]))
             }
-            ["subnet", address, mask] | [address, mask] => {
-                let (address, mask) = (self.address(address)?, mask.parse::<IpAddr>().ok()?);
+            ["subnet", _, mask] | [_, mask] => {
+                let (address, mask) = (self.address(words[words.len() - 2])?, mask.parse::<IpAddr>().ok()?);
                 if address.is_ipv6() || mask.is_ipv6() {
                     return None;
                 }
@@ -174,41 +184,52 @@ impl Objects {
         }
     }
 
-    fn port(&self, words: &[&str]) -> Option<Vec<(u128, u128)>> {
-        match *words {
+    fn port(&self, words: &[&str], keys: &[&str]) -> Option<Vec<(u128, u128)>> {
+        match *keys {
             ["port-object", "eq", one] => port(one).map(|one| Vec::from([(one, one)])),
             ["port-object", "range", low, high] => {
                 let (low, high) = (port(low)?, port(high)?);
                 Some(Vec::from([(low.min(high), low.max(high))]))
             }
-            ["group-object", other] => self.ports.get(other).cloned(),
+            ["group-object", _] => self.ports.get(words[1]).cloned(),
             _ => None,
         }
     }
 
-    fn service(&self, words: &[&str], number: usize, line: &str) -> Option<Vec<Conditions>> {
-        if let ["service-object", "object", other] | ["group-object", other] = *words {
-            return self.services.get(other).cloned();
+    fn service(
+        &self,
+        (words, keys): (&[&str], &[&str]),
+        number: usize,
+        line: &str,
+    ) -> Option<Vec<Conditions>> {
+        if let ["service-object", "object", _] | ["group-object", _] = *keys {
+            return self.services.get(*words.last()?).cloned();
         }
-        let words = words.strip_prefix(&["service-object"]).unwrap_or(words);
-        let words = words.strip_prefix(&["service"]).unwrap_or(words);
-        Entry::new(number, line, words, self).service().ok().map(|found| Vec::from([found]))
+        let keys = keys.strip_prefix(&["service-object"]).unwrap_or(keys);
+        let keys = keys.strip_prefix(&["service"]).unwrap_or(keys);
+        let words = &words[words.len() - keys.len()..];
+        Entry::new(number, line, (words, keys), self).service().ok().map(|found| Vec::from([found]))
     }
 
-    fn protocol(&self, words: &[&str], number: usize, line: &str) -> Option<Vec<(u128, u128)>> {
-        match *words {
-            ["group-object", other] => self.protocols.get(other).cloned(),
-            ["protocol-object", one] => {
-                let found = Entry::new(number, line, &[one], self).service().ok()?;
+    fn protocol(
+        &self,
+        (words, keys): (&[&str], &[&str]),
+        number: usize,
+        line: &str,
+    ) -> Option<Vec<(u128, u128)>> {
+        match *keys {
+            ["group-object", _] => self.protocols.get(words[1]).cloned(),
+            ["protocol-object", _] => {
+                let found = Entry::new(number, line, (&words[1..], &keys[1..]), self).service().ok()?;
                 Some(found.protocols.map_or_else(|| Vec::from([(0, 255)]), |set| set.as_slice().to_vec()))
             }
             _ => None,
         }
     }
 
-    fn icmp(&self, words: &[&str]) -> Option<Vec<Ranges>> {
-        match *words {
-            ["group-object", other] => self.icmp.get(other).cloned(),
+    fn icmp(&self, words: &[&str], keys: &[&str]) -> Option<Vec<Ranges>> {
+        match *keys {
+            ["group-object", _] => self.icmp.get(words[1]).cloned(),
             ["icmp-object", name] => icmp_codes(name, false).map(|codes| Vec::from([codes])),
             _ => None,
         }

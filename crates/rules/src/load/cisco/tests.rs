@@ -133,3 +133,128 @@ fn interface_keyword_means_the_address_of_its_section() {
     assert_eq!(decides([172, 16, 0, 1], 0, 1, Some((3, 14)), Assume::NoMatch), end);
     assert_eq!(decides([172, 16, 0, 1], 0, 1, Some((3, 15)), Assume::Match), end);
 }
+
+/// Returns the error of a text with a list, by lines and a part of the message.
+fn refused(text: &str, list: &str) -> (Vec<usize>, String) {
+    let errors = load(text, Some(list), LoadLimits::default()).unwrap_err();
+    (errors.errors.iter().map(|error| error.line).collect(), errors.to_string())
+}
+
+#[test]
+fn an_entry_without_a_number_follows_the_highest_number() {
+    let text = "ip access-list extended A\n 30 permit tcp any any\n 10 deny tcp host 10.0.0.9 any\n\
+                \x20deny tcp any any eq 22\n";
+    let policy = load(text, None, LoadLimits::default()).unwrap();
+    assert_eq!(line(&policy, &tcp([10, 0, 0, 1], 22, 2)), 2);
+    assert_eq!(line(&policy, &tcp([10, 0, 0, 9], 22, 2)), 3);
+    // A remark has a number only where it states one.
+    let text = "ip access-list extended A\n remark first\n 20 remark second\n permit tcp any any\n\
+                \x2025 deny tcp host 10.0.0.9 any\n";
+    let policy = load(text, None, LoadLimits::default()).unwrap();
+    assert_eq!(line(&policy, &tcp([10, 0, 0, 9], 22, 2)), 5);
+    let twice = "ip access-list extended A\n 10 permit tcp any any\n 10 deny tcp any any\n";
+    let (lines, message) = refused(twice, "A");
+    assert!(lines == [3] && message.contains("sequence number 10 is already in use"), "{message}");
+}
+
+#[test]
+fn commands_that_edit_a_list_remove_it_or_are_refused() {
+    let text = "no access-list 101\naccess-list 101 permit tcp any any eq 22\nno access-list 101\n\
+                access-list 101 permit udp any any eq 53\n\
+                ip access-list extended A\n permit tcp any any\nNO ip access-list extended A\n\
+                ip access-list standard B\n permit any\nno ip access-list B\nipv6 access-list C\n\
+                \x20permit tcp any any\nno ipv6 access-list C\naccess-list OUT permit ip any any\n\
+                clear configure access-list OUT\n";
+    assert_eq!(lists(text), ["101"]);
+    let policy = load(text, None, LoadLimits::default()).unwrap();
+    assert_eq!(line(&policy, &tcp([1; 4], 22, 2)), 4, "the implicit end");
+    assert!(lists("access-list 1 permit any\nclear configure access-list\n").is_empty());
+    for edit in [
+        " no 10",
+        "no 10",
+        "no permit tcp any any eq 22",
+        "no sequence 10",
+        "no access-list A permit tcp any any eq 22",
+        "no ip access-list extended A 10",
+        "ip access-list resequence A 10 10",
+    ] {
+        let text = format!(
+            "ip access-list extended A\n10 permit tcp any any eq 22\n{edit}\n20 permit udp any any\n"
+        );
+        let (lines, message) = refused(&text, "A");
+        assert!(lines == [3] && message.contains("show running-config"), "{edit}: {message}");
+    }
+}
+
+#[test]
+fn keywords_are_read_in_any_case_and_verbs_also_short() {
+    for verb in ["DENY", "Deny", "den"] {
+        let text = format!(
+            "IP Access-List EXTENDED Edge\npermit udp any any\n{verb} TCP Any any EQ SSH LOG\nPERMIT IP any HOST 192.0.2.1\n"
+        );
+        assert!(is_cisco(&text));
+        assert_eq!(lists(&text), ["Edge"], "the name of a list keeps its case");
+        let policy = load(&text, None, LoadLimits::default()).unwrap();
+        assert_eq!([22, 23].map(|port| line(&policy, &tcp([1; 4], port, 2))), [3, 4]);
+    }
+    let text = "OBJECT NETWORK Dmz\n HOST 192.0.2.1\nOBJECT NETWORK dmz\n host 192.0.2.9\n\
+                ACCESS-LIST Out EXTENDED Permit TCP any OBJECT Dmz\nip acce ext B\n per tcp any any\n";
+    let policy = load(text, Some("Out"), LoadLimits::default()).unwrap();
+    assert_eq!(line(&policy, &tcp([1; 4], 22, 2)), 5, "the name of an object keeps its case");
+    assert_eq!(lists(text), ["Out", "B"]);
+}
+
+#[test]
+fn a_misspelt_entry_does_not_end_its_list_silently() {
+    for (wrong, next) in [
+        ("dney tcp any any eq 22", ""),
+        ("permi-t udp any any", ""),
+        ("dney tcp", "permit ip any any"),
+        ("DENYY", " permit ip any any"),
+        ("5x deny tcp any any", "10 permit ip any any"),
+    ] {
+        let text = format!("ip access-list extended A\n permit udp any any\n{wrong}\n{next}\n");
+        let (lines, message) = refused(&text, "A");
+        assert_eq!(lines, [3], "{wrong}: {message}");
+    }
+    let (lines, _) =
+        refused("ip access-list standard A\npermit host 1.1.1.1\ndney 2.2.2.0 0.0.0.255\n", "A");
+    assert_eq!(lines, [3]);
+    // Other parts of a configuration end a list.
+    let text = "ip access-list extended A\npermit udp any any\ninterface Ethernet0\n ip access-group A in\n\
+                mac access-list extended M\n permit any any\nroute-map R permit 10\n match ip address A\n\
+                ip access-list extended B\n permit ip any any\nexit\nsnmp-server host 192.0.2.7 public\nend\n";
+    assert_eq!(load(text, Some("A"), LoadLimits::default()).unwrap().len(), 2);
+    assert_eq!(load(text, Some("B"), LoadLimits::default()).unwrap().len(), 2);
+}
+
+#[test]
+fn a_line_number_inserts_an_entry_before_that_line() {
+    let text = "access-list A line 1 extended permit tcp any any eq 22\n\
+                access-list A line 1 extended deny tcp any any eq 22\n\
+                access-list A remark last\naccess-list A extended permit tcp any any eq 80\n\
+                access-list A line 4 extended deny tcp any any eq 80\n\
+                access-list A line 9 extended permit tcp any any eq 443\n";
+    let policy = load(text, None, LoadLimits::default()).unwrap();
+    assert_eq!([22, 80, 443].map(|port| line(&policy, &tcp([1; 4], port, 2))), [2, 5, 6]);
+    for number in ["0", "x", ""] {
+        let text = format!("access-list A line {number} extended permit ip any any\n");
+        assert_eq!(refused(&text, "A").0, [1], "{number}");
+    }
+}
+
+#[test]
+fn lists_that_a_device_reads_otherwise_are_refused() {
+    for (text, part) in [
+        ("ip access-list extended A\n remark x\n", "no entries"),
+        (
+            "ip access-list extended A\n permit ip any any\nipv6 access-list A\n permit ipv6 any any\n",
+            "IP version",
+        ),
+        ("ipv6 access-list A permit tcp any any\n", "own line"),
+        ("ip access-list extended A permit tcp any any\n", "own line"),
+    ] {
+        let (_, message) = refused(text, "A");
+        assert!(message.contains(part), "{text}: {message}");
+    }
+}
