@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::super::{LoadError, LoadErrorKind};
-use crate::firewall::{Chain, ChainRule};
+use crate::firewall::{Chain, ChainRule, Conditions, Ranges, Target, TestKind};
 use crate::rule::Action;
 
 /// Maximum number of entries of a list that are inserted before others by their line.
@@ -79,11 +79,21 @@ impl List {
         Ok(())
     }
 
-    /// Returns the list's rules in their order.
+    /// Returns the list's rules in their order, and the rules with which a device ends each list.
     pub(super) fn chain(mut self) -> Chain {
         self.order.sort_by_key(|(sequence, _)| *sequence);
         let mut rules: Vec<Option<ChainRule>> = self.rules.into_iter().map(Some).collect();
-        let rules = self.order.iter().filter_map(|(_, rule)| rules[(*rule)?].take()).collect();
+        let mut rules: Vec<ChainRule> =
+            self.order.iter().filter_map(|(_, rule)| rules[(*rule)?].take()).collect();
+        if self.is_v6 {
+            // Neighbour solicitations and advertisements, which have the types 135 and 136.
+            let mut discovery = Conditions::default();
+            discovery.ask_protocol(&Ranges::exact(58));
+            let codes = Ranges::new([(135 << 8, 136 << 8 | 0xff)]);
+            discovery.ask(TestKind::Icmp { is_v6: true, codes });
+            let target = Target::Decide { action: Action::Accept, value: 1 };
+            rules.push(ChainRule::new(discovery, target, self.line));
+        }
         Chain { name: self.name, rules, policy: Some((Action::Deny, 0, self.line)) }
     }
 

@@ -1,10 +1,16 @@
 use super::*;
 use crate::firewall::{Assume, Packet};
+use crate::rule::Action;
 use flowloom_flow_key::FiveTuple;
 
 fn line(policy: &Policy, packet: &Packet<'_>) -> usize {
     let found = policy.first_match(packet, Assume::NoMatch);
     found.and_then(|id| policy.source(id)).map_or(0, |source| source.line)
+}
+
+fn accepted(policy: &Policy, packet: &Packet<'_>) -> bool {
+    let found = policy.first_match(packet, Assume::NoMatch).and_then(|id| policy.set().get(id));
+    found.unwrap().action == Some(Action::Accept)
 }
 
 fn tcp(source: [u8; 4], port: u16, flags: u8) -> Packet<'static> {
@@ -257,4 +263,21 @@ fn lists_that_a_device_reads_otherwise_are_refused() {
         let (_, message) = refused(text, "A");
         assert!(message.contains(part), "{text}: {message}");
     }
+}
+
+#[test]
+fn lists_of_ipv6_end_with_neighbour_discovery() {
+    let text =
+        "ipv6 access-list A\n permit tcp any any eq 22\nipv6 access-list B\n deny icmp any any nd-ns\n";
+    let packet = |kind| {
+        let mut packet = Packet::new(FiveTuple::v6([1; 16], [2; 16], 0, 0, 58));
+        packet.icmp = Some((kind, 0));
+        packet
+    };
+    let accepts = |list: &str, kind| {
+        let policy = load(text, Some(list), LoadLimits::default()).unwrap();
+        accepted(&policy, &packet(kind))
+    };
+    assert_eq!([133, 134, 135, 136, 137].map(|kind| accepts("A", kind)), [false, false, true, true, false]);
+    assert_eq!([135, 136].map(|kind| accepts("B", kind)), [false, true]);
 }
