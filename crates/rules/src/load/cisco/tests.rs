@@ -281,3 +281,14 @@ fn lists_of_ipv6_end_with_neighbour_discovery() {
     assert_eq!([133, 134, 135, 136, 137].map(|kind| accepts("A", kind)), [false, false, true, true, false]);
     assert_eq!([135, 136].map(|kind| accepts("B", kind)), [false, true]);
 }
+
+#[test]
+fn ports_have_the_numbers_of_the_device() {
+    let names = "radius radius-acct kerberos cifs sqlnet rsh cmd syslog who lpd www domain dns";
+    let ports: Vec<Option<u128>> = names.split(' ').map(ports::port).collect();
+    let known = [1645, 1646, 750, 3020, 1521, 514, 514, 514, 513, 515, 80, 53].map(Some);
+    assert_eq!(ports, [&known[..], &[None]].concat(), "a device reads dns as dnsix");
+    let text = "access-list A extended permit tcp any any eq kerberos\n";
+    let policy = load(text, None, LoadLimits::default()).unwrap();
+    assert_eq!([750, 88].map(|port| accepted(&policy, &tcp([1; 4], port, 2))), [true, false]);
+}
