@@ -11,6 +11,9 @@ use core::net::IpAddr;
 use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, protocol};
 use crate::firewall::{Conditions, InterfacePattern, Ranges, Test, TestKind};
 use crate::rule::decimal;
+use flowloom_flow_key::protocol::{
+    AUTHENTICATION, FRAGMENT, ICMP, ICMPV6, NO_NEXT_HEADER, ROUTING, SCTP, TCP, UDP, UDPLITE,
+};
 
 /// The address or port of a packet with which an element is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,8 @@ struct Set {
     is_timed: bool,
     /// Rules add and remove elements.
     is_changing: bool,
+    /// The words that create it, without `-exist`.
+    created: String,
 }
 
 /// Named sets.
@@ -156,11 +161,29 @@ impl Sets {
                             options.next();
                         }
                         "timeout" => set.is_timed |= options.next() != Some("0"),
-                        "counters" | "comment" | "forceadd" | "skbinfo" | "-exist" => {}
+                        "counters" | "comment" | "forceadd" | "skbinfo" => {}
+                        option if is_exist(option) => {}
                         other => return Err(error(other, unread(other))),
                     }
                 }
-                self.sets.insert(String::from(name), set);
+                let of_set = words.iter().skip(2).filter(|word| !is_exist(word));
+                set.created = of_set.fold(String::new(), |all, word| all + " " + word);
+                match self.sets.get(name) {
+                    None => {
+                        self.sets.insert(String::from(name), set);
+                    }
+                    // The set keeps its elements.
+                    Some(known)
+                        if words.iter().any(|word| is_exist(word)) && known.created == set.created => {}
+                    Some(known) => {
+                        let text = format!(
+                            "set '{name}' is there already, as 'create {name}{}'; ipset accepts the same words \
+                             again with -exist, and no others; remove one of the two lines",
+                            known.created
+                        );
+                        return Err(error(name, LoadErrorKind::Refused(text)));
+                    }
+                }
             }
             "add" | "-A" => {
                 let (name, element) = (word(1), word(2));
@@ -176,7 +199,7 @@ impl Sets {
                         "packets" | "bytes" | "skbmark" | "skbprio" | "skbqueue" => {
                             options.next();
                         }
-                        "-exist" => {}
+                        option if is_exist(option) => {}
                         // The rest of a quoted text.
                         "comment" => {
                             let mut quotes = 0;
@@ -230,28 +253,22 @@ impl Sets {
             return Some(conditions);
         }
         if set.is_timed {
-            conditions.ask(TestKind::Unknowable(format!("elements of set {name} that have not timed out")));
-        }
-        if set.parts == [Part::Address] && set.members.is_empty() {
-            let all = if set.is_v6 { u128::MAX } else { 0xffff_ffff };
-            let ranges = set.merged(all);
-            let ranges = if not { ranges.complement(all) } else { ranges };
-            let is_destination = *sides.first()? == SetSide::Destination;
-            conditions.ask_address(is_destination, set.is_v6, &ranges);
+            // Each element may have timed out, also where the packet must not be in the set.
+            let mut members = set.conditions(self, sides, false, depth)?;
+            members.ask(TestKind::Unknowable(format!("elements of set {name} that have not timed out")));
+            if !not {
+                return Some(members);
+            }
+            conditions.ask(Test::new(TestKind::AnyOf(Vec::from([members])), true));
             return Some(conditions);
         }
-        let any: Option<Vec<Conditions>> = if set.parts.is_empty() {
-            // A list contains sets that are not lists.
-            if depth > 0 {
-                return None;
-            }
-            set.members.iter().map(|member| self.test_at(member, sides, false, depth + 1)).collect()
-        } else {
-            set.elements.iter().map(|element| set.condition(element, sides)).collect()
-        };
-        conditions.ask(Test::new(TestKind::AnyOf(any?), not));
-        Some(conditions)
+        set.conditions(self, sides, not, depth)
     }
+}
+
+/// Returns whether an option accepts what is there already.
+fn is_exist(option: &str) -> bool {
+    matches!(option, "-exist" | "-!")
 }
 
 /// An option that may change which packets are in a set.
@@ -260,6 +277,30 @@ fn unread(option: &str) -> LoadErrorKind {
 }
 
 impl Set {
+    /// Returns the conditions for packets that are among the elements, or not among them.
+    fn conditions(&self, sets: &Sets, sides: &[SetSide], not: bool, depth: usize) -> Option<Conditions> {
+        let mut conditions = Conditions::default();
+        if self.parts == [Part::Address] && self.members.is_empty() {
+            let all = if self.is_v6 { u128::MAX } else { 0xffff_ffff };
+            let ranges = self.merged(all);
+            let ranges = if not { ranges.complement(all) } else { ranges };
+            let is_destination = *sides.first()? == SetSide::Destination;
+            conditions.ask_address(is_destination, self.is_v6, &ranges);
+            return Some(conditions);
+        }
+        let any: Option<Vec<Conditions>> = if self.parts.is_empty() {
+            // A list contains sets that are not lists.
+            if depth > 0 {
+                return None;
+            }
+            self.members.iter().map(|member| sets.test_at(member, sides, false, depth + 1)).collect()
+        } else {
+            self.elements.iter().map(|element| self.condition(element, sides).ok()).collect()
+        };
+        conditions.ask(Test::new(TestKind::AnyOf(any?), not));
+        Some(conditions)
+    }
+
     /// Adds an element, or takes one out.
     fn add(&mut self, element: &str, is_out: bool) -> Result<(), LoadErrorKind> {
         let masked = match &self.netmask {
@@ -280,9 +321,7 @@ impl Set {
             if parts.len() != self.parts.len() {
                 return Err(LoadErrorKind::Expected("as many parts as the set's type has"));
             }
-            if self.condition(&parts, &[SetSide::Source; 3]).is_none() {
-                return Err(LoadErrorKind::Expected("an element of the set's type"));
-            }
+            self.condition(&parts, &[SetSide::Source; 3])?;
             if is_out || self.elements.len() == PRODUCT_MAX {
                 let text = "exceptions, or more than 65536 elements, in a set with several parts";
                 return Err(LoadErrorKind::Unsupported(text));
@@ -312,40 +351,28 @@ impl Set {
     }
 
     /// Returns the condition of an element.
-    fn condition(&self, element: &[String], sides: &[SetSide]) -> Option<Conditions> {
+    fn condition(&self, element: &[String], sides: &[SetSide]) -> Result<Conditions, LoadErrorKind> {
+        const INVALID: LoadErrorKind = LoadErrorKind::Expected("an element of the set's type");
         let mut conditions = Conditions::default();
         for (at, (part, text)) in self.parts.iter().zip(element).enumerate() {
-            let is_destination = *sides.get(at)? == SetSide::Destination;
+            let is_destination = *sides.get(at).ok_or(INVALID)? == SetSide::Destination;
             match part {
                 Part::Address => {
-                    conditions.ask_address(
-                        is_destination,
-                        self.is_v6,
-                        &Ranges::new([addresses(text, self.is_v6)?]),
-                    );
+                    let range = addresses(text, self.is_v6).ok_or(INVALID)?;
+                    conditions.ask_address(is_destination, self.is_v6, &Ranges::new([range]));
                 }
-                Part::Port => {
-                    let (name, ports) =
-                        text.split_once(':').map_or((None, text.as_str()), |(n, p)| (Some(n), p));
-                    let (low, high) = ports.split_once('-').unwrap_or((ports, ports));
-                    let (low, high): (u16, u16) = (decimal(low)?, decimal(high)?);
-                    let Some(name) = name else {
-                        // A set of ports alone has those of TCP and UDP.
-                        conditions.ask_protocol(&Ranges::new([(6, 6), (17, 17)]));
-                        conditions.ask_port(is_destination, &Ranges::new([(low.into(), high.into())]));
-                        continue;
-                    };
-                    let protocol = protocol(name).filter(|p| p.mask() == 0xff)?.value();
-                    conditions.ask_protocol(&Ranges::exact(protocol.into()));
-                    if crate::firewall::WITH_PORTS.contains(&protocol) {
-                        conditions.ask_port(is_destination, &Ranges::new([(low.into(), high.into())]));
-                    } else if (low, high) != (0, 0) {
-                        return None;
-                    }
-                }
+                Part::Port => self.ask_port(&mut conditions, is_destination, text)?,
                 Part::Mac => {
-                    let value = super::words::mac(text)?;
-                    conditions.ask(TestKind::SourceMac { value, mask: (1 << 48) - 1 });
+                    let value = super::words::mac(text).ok_or(INVALID)?;
+                    conditions.ask(if is_destination {
+                        TestKind::Unknowable(format!("destination MAC address {text}"))
+                    } else {
+                        TestKind::SourceMac { value, mask: (1 << 48) - 1 }
+                    });
+                }
+                Part::Interface if text.starts_with("physdev:") => {
+                    let text = "unsupported port of a bridge in a set; name the bridge without physdev:";
+                    return Err(LoadErrorKind::Unsupported(text));
                 }
                 Part::Interface => {
                     let names = Vec::from([InterfacePattern { name: text.clone(), is_prefix: false }]);
@@ -357,7 +384,53 @@ impl Set {
                 }
             }
         }
-        Some(conditions)
+        Ok(conditions)
+    }
+
+    /// Asks for the protocol and the port of an element.
+    fn ask_port(
+        &self,
+        conditions: &mut Conditions,
+        is_destination: bool,
+        text: &str,
+    ) -> Result<(), LoadErrorKind> {
+        const INVALID: LoadErrorKind = LoadErrorKind::Expected("an element of the set's type");
+        let (name, ports) = text.split_once(':').unwrap_or(("tcp", text));
+        let protocol = protocol(name).filter(|p| p.mask() == 0xff).ok_or(INVALID)?.value();
+        let is_only_port = self.parts == [Part::Port];
+        if protocol == 0 || is_only_port && !matches!(protocol, TCP | UDP) {
+            return Err(INVALID);
+        }
+        if matches!(protocol, ICMP | ICMPV6) {
+            let text =
+                "unsupported ICMP type in a set; ask for it in a rule with --icmp-type or --icmpv6-type";
+            return Err(LoadErrorKind::Unsupported(text));
+        }
+        // The kernel skips these headers, so it finds no packet of this protocol.
+        if self.is_v6 && matches!(protocol, 0 | ROUTING | FRAGMENT | AUTHENTICATION | NO_NEXT_HEADER | 60) {
+            let text = "the kernel finds no such protocol in a set of IPv6; remove the element";
+            return Err(LoadErrorKind::Unsupported(text));
+        }
+        let (low, high) = ports.split_once('-').unwrap_or((ports, ports));
+        let ports: (Option<u16>, Option<u16>) = (decimal(low), decimal(high));
+        let (Some(low), Some(high)) = ports else { return Err(INVALID) };
+        // A range may begin with its end.
+        let (low, high) = (low.min(high), low.max(high));
+        let has_ports = matches!(protocol, TCP | UDP | SCTP | UDPLITE);
+        if !has_ports && (low, high) != (0, 0) {
+            let text = "in a set, only tcp, udp, sctp and udplite have ports; write 0 for other protocols";
+            return Err(LoadErrorKind::Unsupported(text));
+        }
+        // A set of ports alone has those of TCP and UDP, whatever its elements name.
+        if is_only_port {
+            conditions.ask_protocol(&Ranges::new([TCP, UDP].map(|number| (number.into(), number.into()))));
+        } else {
+            conditions.ask_protocol(&Ranges::exact(protocol.into()));
+        }
+        if has_ports {
+            conditions.ask_port(is_destination, &Ranges::new([(low.into(), high.into())]));
+        }
+        Ok(())
     }
 }
 
@@ -441,6 +514,90 @@ mod tests {
             assert!(
                 parse(line, LoadLimits::default()).unwrap_err().to_string().contains("unsupported option")
             );
+        }
+    }
+
+    /// Returns whether the packet is in set `m` of a text, or is not in it.
+    fn holds(text: &str, sides: &[SetSide], not: bool, packet: &Packet<'_>) -> Truth {
+        parse(text, LoadLimits::default()).unwrap().test("m", sides, not).unwrap().matches(packet)
+    }
+
+    #[test]
+    fn a_port_has_the_protocol_that_the_kernel_compares() {
+        const SIDES: [SetSide; 2] = [SetSide::Source, SetSide::Destination];
+        let of = |protocol| Packet::new(FiveTuple::v4([10, 0, 0, 1], [2; 4], 9, 53, protocol));
+        let protocols = |text: &str| {
+            [6, 17, 33, 47, 132, 136]
+                .map(|protocol| holds(text, &SIDES, false, &of(protocol)) == Truth::Yes)
+        };
+        let bare = "create m hash:ip,port\nadd m 10.0.0.1,60-50\n";
+        assert_eq!(protocols(bare), [true, false, false, false, false, false], "a bare port is one of TCP");
+        let named =
+            "create m hash:ip,port\nadd m 10.0.0.1,dccp:0\nadd m 10.0.0.1,gre:0\nadd m 10.0.0.1,sctp:53\n";
+        assert_eq!(protocols(named), [false, false, true, true, true, false], "DCCP has no ports here");
+        for port in ["53", "tcp:53", "udp:53"] {
+            let text = format!("create m bitmap:port range 0-100\nadd m {port}\n");
+            let found =
+                [6, 17, 132].map(|protocol| holds(&text, &SIDES[1..], false, &of(protocol)) == Truth::Yes);
+            assert_eq!(found, [true, true, false], "a set of ports ignores the protocol of {port}");
+        }
+        for (element, part) in [
+            ("10.0.0.1,dccp:53", "only tcp, udp"),
+            ("10.0.0.1,icmp:0", "unsupported ICMP type"),
+            ("10.0.0.1,icmp:8/0", "unsupported ICMP type"),
+            ("10.0.0.1,tcp:x", "an element"),
+            ("10.0.0.1,0:0", "an element"),
+        ] {
+            let text = format!("create m hash:ip,port\nadd m {element}\n");
+            let error = parse(&text, LoadLimits::default()).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        let no_next = "create m hash:ip,port family inet6\nadd m 2001:db8::1,59:0\n";
+        let error = parse(no_next, LoadLimits::default()).unwrap_err().to_string();
+        assert!(error.contains("no such protocol"), "{error}");
+    }
+
+    #[test]
+    fn a_mac_address_of_the_receiver_is_unknown() {
+        let mut packet = Packet::new(FiveTuple::v4([10, 0, 0, 1], [2; 4], 9, 80, 6));
+        packet.source_mac = Some([2, 0, 0, 0, 0, 1]);
+        for kind in ["bitmap:ip,mac range 10.0.0.0/24", "hash:ip,mac"] {
+            let text = format!("create m {kind}\nadd m 10.0.0.1,02:00:00:00:00:01\n");
+            let holds = |side| holds(&text, &[SetSide::Source, side], false, &packet);
+            assert_eq!([SetSide::Source, SetSide::Destination].map(holds), [Truth::Yes, Truth::Maybe]);
+        }
+        let text = "create m hash:mac\nadd m 02:00:00:00:00:01\n";
+        let holds = |side| holds(text, &[side], false, &packet);
+        assert_eq!([SetSide::Source, SetSide::Destination].map(holds), [Truth::Yes, Truth::Maybe]);
+    }
+
+    #[test]
+    fn a_set_that_is_created_again_keeps_its_elements() {
+        let from = |last| Packet::new(FiveTuple::v4([10, 0, 0, last], [2; 4], 9, 80, 6));
+        let text = "create m hash:ip maxelem 9\nadd m 10.0.0.1\ncreate m hash:ip maxelem 9 -exist\nadd m 10.0.0.7\n";
+        let found = [1, 7, 8].map(|last| holds(text, &[SetSide::Source], false, &from(last)));
+        assert_eq!(found, [Truth::Yes, Truth::Yes, Truth::No]);
+        for again in ["hash:ip maxelem 9", "hash:ip -exist", "hash:net maxelem 9 -!"] {
+            let text = format!("create m hash:ip maxelem 9\nadd m 10.0.0.1\ncreate m {again}\n");
+            let errors = parse(&text, LoadLimits::default()).unwrap_err();
+            assert!(
+                errors.errors[0].line == 3 && errors.to_string().contains("is there already"),
+                "{errors}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_element_that_may_have_timed_out_is_unknown_on_both_sides_of_a_test() {
+        let from = |last| Packet::new(FiveTuple::v4([10, 0, 0, last], [2; 4], 9, 80, 6));
+        for text in [
+            "create m hash:ip timeout 60\nadd m 10.0.0.1\n",
+            "create m hash:ip,port timeout 60\nadd m 10.0.0.1,80\n",
+        ] {
+            let sides = [SetSide::Source, SetSide::Destination];
+            let test = |not, last| holds(text, &sides, not, &from(last));
+            assert_eq!([test(false, 1), test(false, 2)], [Truth::Maybe, Truth::No]);
+            assert_eq!([test(true, 1), test(true, 2)], [Truth::Maybe, Truth::Yes]);
         }
     }
 
