@@ -15,17 +15,25 @@
 //! kernel's helpers for FTP and similar protocols have no counterpart here. An error about any
 //! other packet is INVALID. See [`Connection::take_view`].
 //!
+//! A packet whose transport header states an impossible length is INVALID, and so is a packet of
+//! IPv6 whose headers end without a transport protocol.
+//!
 //! Unlike the kernel, the tracker does not compare sequence numbers, tags or checksums, and a
 //! connection times out only with its flow.
 
 use std::collections::BTreeMap;
 
+use flowloom_flow_key::protocol::{AUTHENTICATION, FRAGMENT, NO_NEXT_HEADER, ROUTING, TCP, UDP, UDPLITE};
 use flowloom_flow_key::{Direction, FlowKey};
 use flowloom_packet::PacketView;
-use flowloom_rules::firewall::{ConnectionState, Packet};
+use flowloom_rules::firewall::{ConnectionState, Fragment, Packet};
 
 use super::sctp_tracker::SctpTracker;
 use super::tcp_tracker::{NetfilterTcp, Outcome};
+
+/// Headers with options of IPv6.
+const HOP_BY_HOP: u8 = 0;
+const DESTINATION_OPTIONS: u8 = 60;
 
 /// The data of a flow that determines the states of its packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,20 +77,67 @@ fn is_error(packet: &Packet<'_>) -> bool {
         )
 }
 
+/// Returns whether the transport header states a length that the packet cannot have; `None` if the
+/// bytes are not known. The kernel compares whole datagrams, so nothing is known of a fragment.
+fn is_malformed(packet: &Packet<'_>) -> Option<bool> {
+    const UDP_BYTES: usize = 8;
+    const TCP_BYTES: usize = 20;
+    let bytes = packet.network.filter(|_| packet.fragment == Fragment::Whole)?;
+    let at = |at: usize| bytes.captured.get(at).copied();
+    let word = |first: usize| Some(usize::from(u16::from_be_bytes([at(first)?, at(first + 1)?])));
+    let start = bytes.transport as usize;
+    let (stated, fixed) = if packet.tuple.source.is_ipv6() { (word(4)?, 40) } else { (word(2)?, 0) };
+    // A jumbogram, or a packet that the network card cuts into segments later.
+    let length = (stated > 0).then_some(stated + fixed)?.checked_sub(start)?;
+    Some(match packet.tuple.protocol {
+        UDP => !(UDP_BYTES..=length).contains(&word(start + 4)?),
+        // The part of the datagram under the checksum, which must not be absent; 0 means all.
+        UDPLITE => {
+            let coverage = word(start + 4)?;
+            coverage != 0 && !(UDP_BYTES..=length).contains(&coverage) || word(start + 6)? == 0
+        }
+        TCP => !(TCP_BYTES..=length).contains(&(usize::from(at(start + 12)? >> 4) * 4)),
+        _ => false,
+    })
+}
+
+/// Returns whether the headers of an IPv6 packet end without a transport protocol. For the kernel,
+/// some headers that others skip are transport protocols: mobility, HIP, Shim6.
+fn has_no_transport(packet: &Packet<'_>) -> bool {
+    let captured = packet.network.map_or(&[][..], |bytes| bytes.captured);
+    let (mut next, mut offset) = (packet.next_header, 40);
+    while let Some(header @ (HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION_OPTIONS)) = next
+    {
+        let units = captured.get(offset + 1).map_or(0, |count| usize::from(*count));
+        next = captured.get(offset).copied();
+        offset += match header {
+            FRAGMENT => 8,
+            AUTHENTICATION => (units + 2) * 4,
+            _ => (units + 1) * 8,
+        };
+    }
+    next == Some(NO_NEXT_HEADER)
+}
+
 fn role(packet: &Packet<'_>) -> Role {
     if packet.fragment.is_later() {
         return Role::Unknown;
     }
+    if is_malformed(packet) == Some(true) {
+        return Role::Invalid;
+    }
     match (packet.tuple.protocol, packet.tcp_flags, packet.icmp) {
+        (NO_NEXT_HEADER, ..) if has_no_transport(packet) => Role::Invalid,
         (6, Some(flags), _) => Role::Tcp(flags),
-        (1, _, Some((8 | 13 | 15 | 17, _))) | (58, _, Some((128, _))) => Role::Opens,
-        (1, _, Some((0 | 14 | 16 | 18, _))) | (58, _, Some((129, _))) => Role::Follows,
+        (1, _, Some((8 | 13 | 15 | 17, _))) | (58, _, Some((128 | 139, _))) => Role::Opens,
+        (1, _, Some((0 | 14 | 16 | 18, _))) | (58, _, Some((129 | 140, _))) => Role::Follows,
         // An ICMP error does not belong to the flow of its own addresses. The type of a truncated
         // packet is unknown.
         _ if is_error(packet) => Role::Unknown,
         (1 | 58, _, None) | (6, None, _) => Role::Unknown,
-        // Neighbour discovery and multicast listener messages.
-        (58, _, Some((130..=137 | 143, _))) => Role::Untracked,
+        // Neighbour discovery without redirects, multicast listeners, and the discovery of
+        // multicast routers by newer kernels.
+        (58, _, Some((130..=136 | 143 | 151 | 152, _))) => Role::Untracked,
         (1 | 58, _, Some(_)) => Role::Invalid,
         (132, ..) => packet.sctp_chunk.map_or(Role::Unknown, Role::Sctp),
         _ => Role::Opens,
@@ -236,6 +291,7 @@ impl Connections {
 #[cfg(test)]
 mod tests {
     use flowloom_flow_key::FiveTuple;
+    use flowloom_rules::firewall::NetworkBytes;
 
     use super::*;
 
@@ -303,6 +359,74 @@ mod tests {
         assert_eq!(take(SYN, FORTH, true), Some(New));
         assert_eq!(take(SYN | ACK, BACK, false), Some(Established));
         assert_eq!(take(ACK, FORTH, true), Some(Established), "known from the SYN on");
+    }
+
+    /// Returns the state of a first packet with this transport header. Its IP header states the
+    /// length of the header and as many bytes more.
+    fn state_of(protocol: u8, is_v6: bool, header: &[u8], more: usize) -> Option<ConnectionState> {
+        let (mut bytes, tuple) = if is_v6 {
+            (vec![0; 40], FiveTuple::v6([1; 16], [2; 16], 9, 53, protocol))
+        } else {
+            (vec![0; 20], FiveTuple::v4([1; 4], [2; 4], 9, 53, protocol))
+        };
+        let transport = bytes.len();
+        let stated = header.len() + more + if is_v6 { 0 } else { transport };
+        let at = if is_v6 { 4 } else { 2 };
+        bytes[at..at + 2].copy_from_slice(&u16::try_from(stated).unwrap().to_be_bytes());
+        bytes.extend(header);
+        let mut packet = Packet::new(tuple);
+        packet.tcp_flags = (protocol == TCP).then_some(SYN);
+        packet.icmp = (protocol == 58).then(|| (header[0], header[1]));
+        packet.network = Some(NetworkBytes {
+            captured: &bytes,
+            length: u32::try_from(transport + header.len() + more).unwrap(),
+            transport: u32::try_from(transport).unwrap(),
+            is_forwarded: false,
+        });
+        Connection::default().take(&packet, FORTH)
+    }
+
+    #[test]
+    fn a_packet_with_an_impossible_length_is_invalid() {
+        use ConnectionState::{Invalid, New};
+        for is_v6 in [false, true] {
+            let udp = |length| state_of(UDP, is_v6, &[0, 9, 0, 53, 0, length, 0, 1], 5);
+            assert_eq!([0, 7, 8, 13, 14].map(udp), [Invalid, Invalid, New, New, Invalid].map(Some));
+            let light = |coverage| state_of(UDPLITE, is_v6, &[0, 9, 0, 53, 0, coverage, 0, 1], 5);
+            assert_eq!([0, 7, 8, 13, 14].map(light), [New, Invalid, New, New, Invalid].map(Some));
+            let no_sum = state_of(UDPLITE, is_v6, &[0, 9, 0, 53, 0, 8, 0, 0], 5);
+            assert_eq!(no_sum, Some(Invalid), "UDP-Lite requires a checksum");
+            let tcp = |words: u8| {
+                let mut header = [0; 20];
+                (header[12], header[13]) = (words << 4, SYN);
+                state_of(TCP, is_v6, &header, 5)
+            };
+            assert_eq!([0, 4, 5, 6, 7].map(tcp), [Invalid, Invalid, New, New, Invalid].map(Some));
+        }
+    }
+
+    #[test]
+    fn states_of_icmpv6_and_of_the_end_of_headers_are_those_of_the_kernel() {
+        use ConnectionState::{Invalid, New, Untracked};
+        let icmp = |kind| state_of(58, true, &[kind, 0, 0, 1, 0, 1, 0, 1], 8);
+        let untracked: Vec<u8> = (128..=u8::MAX).filter(|kind| icmp(*kind) == Some(Untracked)).collect();
+        assert_eq!(untracked, [130, 131, 132, 133, 134, 135, 136, 143, 151, 152]);
+        assert_eq!([128, 129, 137, 139, 140].map(icmp), [New, Invalid, Invalid, New, Invalid].map(Some));
+        assert_eq!(state_of(NO_NEXT_HEADER, true, &[], 0), Some(Invalid));
+        assert_eq!(state_of(NO_NEXT_HEADER, false, &[], 0), Some(New), "a protocol like others");
+        let mut bytes = [0; 56];
+        let behind = |first, bytes: &[u8]| {
+            let mut packet = Packet::new(FiveTuple::v6([1; 16], [2; 16], 0, 0, NO_NEXT_HEADER));
+            packet.next_header = Some(first);
+            let length = u32::try_from(bytes.len()).unwrap();
+            packet.network =
+                Some(NetworkBytes { captured: bytes, length, transport: length, is_forwarded: false });
+            Connection::default().take(&packet, FORTH)
+        };
+        (bytes[40], bytes[48]) = (60, NO_NEXT_HEADER);
+        assert_eq!(behind(0, &bytes), Some(Invalid), "after two headers with options");
+        bytes[40] = NO_NEXT_HEADER;
+        assert_eq!(behind(140, &bytes), Some(New), "Shim6 is a transport protocol here");
     }
 
     #[test]
