@@ -22,6 +22,7 @@
 mod contents;
 mod names;
 mod numbers;
+mod protocols;
 mod rule;
 mod targets;
 mod words;

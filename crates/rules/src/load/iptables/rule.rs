@@ -11,6 +11,7 @@ use super::super::words::mac;
 use super::super::{LoadError, LoadErrorKind, has_word, protocol, reject};
 use super::contents;
 use super::names;
+use super::protocols::Needed;
 use super::targets::{self, Does};
 use super::words::Word;
 use super::writes;
@@ -96,6 +97,8 @@ pub(super) struct Reader<'a> {
     seen: Vec<&'static str>,
     /// Matches without an option so far, by their index in `NEED`, and their bytes.
     bare: Vec<(usize, usize)>,
+    /// What the matches and options so far require.
+    needed: Vec<Needed<'a>>,
 }
 
 impl<'a> Reader<'a> {
@@ -125,6 +128,7 @@ impl<'a> Reader<'a> {
             writes: Vec::new(),
             seen: Vec::new(),
             bare: Vec::new(),
+            needed: Vec::new(),
         }
     }
 
@@ -195,6 +199,10 @@ impl<'a> Reader<'a> {
             let text = format!("the match '{name}' has none of its options, such as {}", options[0]);
             return Err(self.refuse(at, text));
         }
+        let asked = self.conditions.protocols.as_ref();
+        if let Some((at, text)) = self.needed.iter().find_map(|needed| needed.missing(asked)) {
+            return Err(self.refuse(at, text));
+        }
         if let Some(at) = self.ports_at {
             let allowed = Ranges::new(WITH_PORTS.map(|number| (u128::from(number), u128::from(number))));
             if !self.conditions.protocols.as_ref().is_some_and(|asked| allowed.covers(asked)) {
@@ -253,6 +261,7 @@ impl<'a> Reader<'a> {
         if self.is_of_tcp(option) {
             self.tcp_at.get_or_insert(self.conditions.tests.len());
         }
+        self.needed.extend(Needed::parse(&option.text, start));
         match option.text.as_str() {
             "-s" | "--source" | "--src" => {
                 self.once("-s", start)?;
@@ -290,6 +299,7 @@ impl<'a> Reader<'a> {
             }
             "-m" | "--match" => {
                 let word = self.argument(option, "a match")?;
+                self.needed.extend(Needed::parse(&word.text, word.at));
                 self.reads_header |= has_word(OF_HEADER, &word.text);
                 if let name @ ("u32" | "string") = word.text.as_str() {
                     self.module = None;
@@ -361,6 +371,7 @@ impl<'a> Reader<'a> {
                 // The match of iptables takes this type of IPv4 for any.
                 let is_any = !is_v6 && matches!(word.text.split('/').next(), Some("255"));
                 let codes = names::icmp(if is_any { "any" } else { &word.text }, is_v6)
+                    .filter(|_| !is_v6 || word.text != "any")
                     .ok_or_else(|| self.expected(word.at, "an ICMP type: a name, 8, or 3/4"))?;
                 self.conditions.ask(Test::new(TestKind::Icmp { is_v6, codes }, not));
             }

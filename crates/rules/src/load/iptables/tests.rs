@@ -503,3 +503,28 @@ fn set_that_rules_change_is_undecided() {
         assert_eq!(policy.first_match_or_open(&packet, Assume::NoMatch).1, is_open, "{text}");
     }
 }
+
+#[test]
+fn a_match_of_another_protocol_than_the_rule_is_refused() {
+    for (rule, part) in [
+        ("-p udp -m tcp --dport 53 -j ACCEPT", "the match 'tcp' requires -p tcp"),
+        ("-p tcp -m udp -j ACCEPT", "the match 'udp' requires -p udp"),
+        ("-p udplite -m udp --dport 53 -j ACCEPT", "the match 'udp' requires -p udp"),
+        ("-m icmp --icmp-type 8 -j ACCEPT", "the match 'icmp' requires -p icmp"),
+        ("! -p icmp -m icmp --icmp-type 8 -j ACCEPT", "requires -p icmp"),
+        ("-p udp --syn -j ACCEPT", "the option '--syn' requires -p tcp"),
+        ("-p tcp --icmp-type 8 -j ACCEPT", "the option '--icmp-type' requires -p icmp"),
+        ("-p icmpv6 --icmpv6-type any -j ACCEPT", "expected an ICMP type"),
+    ] {
+        let message = of_rule(rule).unwrap_err().to_string();
+        assert!(message.contains(part), "{rule}: {message}");
+    }
+    for rule in [
+        "-m tcp -p TCP --dport 53 -j ACCEPT",
+        "-p icmp --icmp-type any -j ACCEPT",
+        "-p sctp -m multiport --dports 53 -j ACCEPT",
+        "-p ipv6-icmp -m icmp6 --icmpv6-type 128 -j ACCEPT",
+    ] {
+        assert!(of_rule(rule).is_ok(), "{rule}");
+    }
+}
