@@ -9,11 +9,11 @@
 //! ```
 //!
 //! Keywords are read in any case. Entries have the order of their sequence numbers; one without a
-//! number follows the highest. `no` and `clear configure` before the name of a list remove it; other
-//! commands that edit a list are refused.
+//! number follows the highest. `no` and `clear configure` before the name of a list remove it;
+//! other commands that edit a list are refused.
 //!
-//! The list denies what no entry matches: this is the list's last rule, at the line that begins the
-//! list. A list of IPv6 permits neighbour solicitations and advertisements before that, as IOS does;
+//! The list denies what no entry matches: this is the list's last rule, at the line that begins
+//! the list. A list of IPv6 permits neighbour solicitations and advertisements before that, as IOS does;
 //! NX-OS permits those of routers too.
 //!
 //! An entry that asks for ports or flags matches no later fragment; Cisco's devices let `permit`
