@@ -13,8 +13,8 @@
 //! other commands that edit a list are refused.
 //!
 //! The list denies what no entry matches: this is the list's last rule, at the line that begins
-//! the list. A list of IPv6 permits neighbour solicitations and advertisements before that, as IOS does;
-//! NX-OS permits those of routers too.
+//! the list. A list of IPv6 permits neighbour solicitations and advertisements before that, as IOS
+//! does; NX-OS permits those of routers too.
 //!
 //! An entry that asks for ports or flags matches no later fragment; Cisco's devices let `permit`
 //! entries match later fragments by their addresses alone.
