@@ -186,10 +186,13 @@ fn records_are_on_disk_while_the_run_lasts() {
             ["replay", &trace, "--app", "accounting", "--timeout", "0.1", "--speed", "x1", "-qq"];
         let mut run = command([&arguments[..], &["--flows", &flows]].concat());
         let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        // Flushed at least every second; a busy machine gets more time.
-        let grown = || std::fs::metadata(&flows).is_ok_and(|metadata| metadata.len() > 200);
+        // Flushed at least every second; a busy machine gets more time. The kernel may end a write
+        // in its middle if a kill hits it, so the kill waits until the file rests.
+        let size = || std::fs::metadata(&flows).map_or(0, |metadata| metadata.len());
         let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
-        while !grown() && std::time::Instant::now() < until {
+        let mut before = 0;
+        while (size() <= 200 || size() != before) && std::time::Instant::now() < until {
+            before = size();
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
         run.kill().unwrap();
