@@ -533,7 +533,7 @@ mod tests {
 
     #[test]
     fn mechanism_counts_if_at_most_half_of_the_agreeing_seeds_agree_without_it() {
-        // Without it the value is 0.5 × (4 + 0.1 × (seed − 100)), which is large from seed 121 on.
+        // Without it the value is half of 4 + (seed - 100) / 10, which is large from seed 121 on.
         let item = Item { switches: &[SEEN], ..ITEM };
         let plan = Plan { seeds: Some(4), ..Plan::default() };
         for (first, without, verdict) in [
