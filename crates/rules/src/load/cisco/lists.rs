@@ -11,7 +11,7 @@ use crate::firewall::{Chain, ChainRule, Conditions, Ranges, Target, TestKind};
 use crate::rule::Action;
 
 /// Maximum number of entries of a list that are inserted before others by their line.
-const INSERTED_MAX: usize = 1 << 16;
+const INSERTED_MAX: usize = 1 << 12;
 
 /// The position of an entry in its list.
 #[derive(Clone, Copy, PartialEq, Eq)]

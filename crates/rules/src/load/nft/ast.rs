@@ -144,12 +144,14 @@ impl Statement {
         }
     }
 
-    /// Returns whether the statement changes the elements of a set with this name.
-    fn updates(&self, set: &str) -> bool {
-        let (Self::Passes(text) | Self::Unknowable(text)) = self else { return false };
+    /// Returns the names that may be those of sets whose elements the statement changes.
+    fn updated_sets(&self) -> impl Iterator<Item = &str> {
+        let text = match self {
+            Self::Passes(text) | Self::Unknowable(text) if super::changes_a_set(text) => text.as_str(),
+            _ => "",
+        };
         let is_end = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '\\'));
-        super::changes_a_set(text)
-            && text.split('@').skip(1).any(|name| name.split(is_end).next() == Some(set))
+        text.split('@').skip(1).filter_map(move |name| name.split(is_end).next())
     }
 
     /// Returns whether it is a comment.
@@ -288,9 +290,10 @@ impl Table {
     /// Finds the sets whose elements the rules change; their flags may not tell.
     pub(super) fn find_updated_sets(&mut self) {
         let rules = self.chains.iter().flat_map(|chain| &chain.rules);
-        let statements: Vec<&Statement> = rules.flat_map(|rule| &rule.statements).collect();
-        for (name, set) in &mut self.sets {
-            set.is_dynamic |= statements.iter().any(|statement| statement.updates(name));
+        for name in rules.flat_map(|rule| &rule.statements).flat_map(Statement::updated_sets) {
+            if let Some(set) = self.sets.get_mut(name) {
+                set.is_dynamic = true;
+            }
         }
     }
 

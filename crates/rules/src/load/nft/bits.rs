@@ -23,6 +23,18 @@ fn flag_bits(value: &Value) -> Result<u8, Refusal> {
     }
 }
 
+/// Returns the test of flags under a mask, which equal one of the values.
+fn flags_of(table: &Table, mask: u8, value: &Value) -> Result<TestKind, Refusal> {
+    let kind = |value: &Value| Ok(TestKind::TcpFlags { mask, value: flag_bits(value)? });
+    let values = values(table, value)?;
+    if let [one] = values[..] {
+        return kind(one);
+    }
+    let alone =
+        |one| Ok(Conditions { tests: Vec::from([Test::from(kind(one)?)]), ..Conditions::default() });
+    Ok(TestKind::AnyOf(values.into_iter().map(alone).collect::<Result<_, Refusal>>()?))
+}
+
 pub(super) fn tcp_flags(table: &Table, op: Op, value: &Value) -> Result<Conditions, Refusal> {
     let mut conditions = Conditions::default();
     conditions.ask_protocol(&Ranges::exact(6));
@@ -41,17 +53,7 @@ pub(super) fn tcp_flags(table: &Table, op: Op, value: &Value) -> Result<Conditio
         Value::Word(_) | Value::Flags(_) if op == Op::In => {
             conditions.ask(Test::new(TestKind::TcpFlags { mask: flag_bits(value)?, value: 0 }, true));
         }
-        Value::Set(_) | Value::Named(_) => {
-            let mut any = Vec::new();
-            for one in values(table, value)? {
-                let kind = TestKind::TcpFlags { mask: 0xff, value: flag_bits(one)? };
-                any.push(Conditions { tests: Vec::from([Test::from(kind)]), ..Conditions::default() });
-            }
-            conditions.ask(Test::new(TestKind::AnyOf(any), not));
-        }
-        one => {
-            conditions.ask(Test::new(TestKind::TcpFlags { mask: 0xff, value: flag_bits(one)? }, not));
-        }
+        value => conditions.ask(Test::new(flags_of(table, 0xff, value)?, not)),
     }
     Ok(conditions)
 }
@@ -67,16 +69,7 @@ pub(super) fn masked(
     let mut conditions = needs(core::slice::from_ref(inner));
     match inner {
         Expr::Payload(header, field) if header == "tcp" && field == "flags" => {
-            let mask = flag_bits(mask)?;
-            let mut one_of = Vec::new();
-            for one in values(table, value)? {
-                let kind = TestKind::TcpFlags { mask, value: flag_bits(one)? };
-                one_of.push(Conditions { tests: Vec::from([Test::from(kind)]), ..Conditions::default() });
-            }
-            conditions.ask(match <[Conditions; 1]>::try_from(one_of) {
-                Ok([one]) => Test::new(one.tests[0].kind.clone(), not),
-                Err(all) => Test::new(TestKind::AnyOf(all), not),
-            });
+            conditions.ask(Test::new(flags_of(table, flag_bits(mask)?, value)?, not));
         }
         Expr::Payload(header, field) if header == "ip" && field == "frag-off" => {
             let bits = |value: &Value| match value {

@@ -216,17 +216,17 @@ impl Parser<'_> {
         let name = self.word("the name of a variable")?;
         if word == "undefine" {
             self.defined.remove(&name);
-            self.own.retain(|own| *own != name);
+            self.own.remove(&name);
             return Ok(());
         }
-        if word == "define" && self.own.contains(&name) {
+        if word == "define" && self.own.contains_key(&name) {
             let text = format!("the variable '{name}' is defined already; write redefine, or rename one");
             return Err(self.refuse(at, text));
         }
         self.need_sign("=")?;
         let value = self.value(0)?;
-        self.own.push(name.clone());
-        self.defined.insert(name, value);
+        let before = self.defined.insert(name.clone(), value);
+        self.own.entry(name).or_insert(before);
         Ok(())
     }
 
@@ -237,9 +237,14 @@ impl Parser<'_> {
             return Ok(());
         }
         // The variables of a table end with it.
-        let around = (self.defined.clone(), core::mem::take(&mut self.own));
+        let around = core::mem::take(&mut self.own);
         self.objects(table)?;
-        (self.defined, self.own) = around;
+        for (name, before) in core::mem::replace(&mut self.own, around) {
+            match before {
+                Some(value) => drop(self.defined.insert(name, value)),
+                None => drop(self.defined.remove(&name)),
+            }
+        }
         Ok(())
     }
 

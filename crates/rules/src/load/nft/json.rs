@@ -121,8 +121,8 @@ impl Reader<'_> {
             }
             "set" | "map" => {
                 let flags = flags(body, "constant interval dynamic timeout").map_err(refused)?;
-                let is_dynamic = ["dynamic", "timeout"].iter().any(|flag| flags.contains(flag));
-                let is_dynamic = is_dynamic || body.get("timeout").is_some();
+                let has_timeout = flags.contains(&"timeout") || body.get("timeout").is_some();
+                let is_dynamic = flags.contains(&"dynamic") || has_timeout;
                 let elements = body.get("elem").map_or_else(|| Ok(Vec::new()), elements);
                 let elements = elements.map_err(refused)?;
                 let set = table.sets.entry(text_of("name").into()).or_default();

@@ -12,6 +12,7 @@ use super::bits::{masked, tcp_flags};
 use super::icmp::{icmp_code, icmp_types};
 use crate::firewall::{
     Conditions, ConnectionState, Contents, Families, HeaderField, InterfacePattern, Ranges, Test, TestKind,
+    WITH_PORTS,
 };
 use crate::rule::decimal;
 use flowloom_flow_key::protocol::service;
@@ -62,7 +63,7 @@ pub(super) fn compare(
         return Ok(conditions);
     }
     let asked = single(table, expr, op, value)?;
-    let with_ports = Ranges::new(PORT_PROTOCOLS.map(|number| (number, number)));
+    let with_ports = Ranges::new(WITH_PORTS.map(|number| (u128::from(number), u128::from(number))));
     match expr {
         Expr::Payload(header, field)
             if header == "th" && protocols.is_none_or(|asked| !with_ports.covers(asked)) =>
@@ -79,9 +80,6 @@ pub(super) fn compare(
         _ => Ok(asked),
     }
 }
-
-/// Protocols whose header begins with the ports.
-const PORT_PROTOCOLS: [u128; 5] = [6, 17, 33, 132, 136];
 
 /// Returns the ports of a comparison as numbers.
 fn numeric(table: &Table, value: &Value) -> Result<Value, Refusal> {
@@ -603,11 +601,13 @@ fn family(
     Ok(conditions)
 }
 
-/// Returns the conditions of each element of a map, with its verdict.
+/// Returns the conditions of each element of a map, with its verdict, in a rule that has asked for
+/// these protocols before.
 pub(super) fn map(
     table: &Table,
     expr: &Expr,
     value: &Value,
+    protocols: Option<&Ranges>,
 ) -> Result<Vec<(Conditions, Verdict)>, Refusal> {
     let elements: &[(Value, Option<Verdict>)] = match value {
         Value::Set(elements) => elements,
@@ -645,7 +645,7 @@ pub(super) fn map(
                 tcp_flags(table, Op::Equal, key)?
             }
             Expr::Ct(_) => single(table, expr, Op::Equal, key)?,
-            expr => single(table, expr, Op::In, key)?,
+            expr => compare(table, expr, Op::In, key, protocols)?,
         };
         all.push((conditions, verdict));
     }
@@ -657,7 +657,7 @@ pub(super) fn map(
         let conditions = if open.is_empty() {
             needs(core::slice::from_ref(expr)).and(&has_headers(table, core::slice::from_ref(expr)))
         } else {
-            compare(table, expr, Op::NotEqual, &Value::Set(open), None)?
+            compare(table, expr, Op::NotEqual, &Value::Set(open), protocols)?
         };
         all.push((conditions, verdict));
     }

@@ -472,7 +472,8 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
             Statement::Vmap(expr, value) => {
                 decides = true;
                 let mut continued = Vec::new();
-                for (element, verdict) in lower::map(table, expr, value)? {
+                let elements = lower::map(table, expr, value, conditions.protocols.as_ref())?;
+                for (element, verdict) in elements {
                     push(conditions.and(&element), &verdict, Vec::new());
                     if verdict == Verdict::Continue {
                         continued.push(element);

@@ -23,7 +23,7 @@ pub(super) fn parse(text: &str, limits: LoadLimits) -> Parsed {
         next: 0,
         tables: Vec::new(),
         defined: BTreeMap::new(),
-        own: Vec::new(),
+        own: BTreeMap::new(),
         errors: Vec::new(),
         notes: Vec::new(),
         rules: 0,
@@ -43,9 +43,10 @@ pub(super) struct Parser<'a> {
     pub(super) tokens: &'a [Token],
     pub(super) next: usize,
     pub(super) tables: Vec<Table>,
-    /// The variables, and the names of those that the table, or the text around tables, defines.
     pub(super) defined: BTreeMap<String, Value>,
-    pub(super) own: Vec<String>,
+    /// The variables that the table, or the text around tables, has defined, with their values
+    /// before.
+    pub(super) own: BTreeMap<String, Option<Value>>,
     pub(super) errors: Vec<LoadError>,
     /// Statements that are not supported, by line.
     pub(super) notes: Vec<(usize, String)>,

@@ -201,6 +201,8 @@ fn transport_header_is_that_of_any_protocol() {
         ("th dport != { 22, 53 } accept", [false, false]),
         ("meta l4proto { tcp, udp } th dport 53 accept", [false, true]),
         ("th sport 0x800 accept", [true, false]),
+        ("th dport vmap { 53 : accept }", [true, true]),
+        ("meta l4proto udp th dport vmap { 53 : accept }", [false, true]),
     ] {
         let policy = policy(rule);
         let found = [echo, udp].map(|packet| action(&policy, &packet) == Some(Action::Accept));
@@ -220,6 +222,14 @@ fn variable_is_defined_once_and_ends_with_its_table() {
     assert!(reads(&text("define p = 22\nundefine p\ndefine p = 80", "", "$p")));
     assert!(!reads(&text("define p = 22\ndefine p = 80", "", "$p")));
     assert!(!reads(&text("", "define p = 22\ndefine p = 80", "$p")));
+    let again = format!(
+        "{}{}",
+        text("define p = 22", "redefine p = 80", "9"),
+        "table inet late {\n chain c { tcp dport $p drop\n }\n}\n"
+    );
+    let policy = load(&again, &Options { chain: "chain c", ..Options::default() }).unwrap();
+    assert_eq!(policy.len(), 1);
+    assert_eq!(action(&policy, &packet([1; 4], 22, 6)), Some(Action::Deny), "the value before the table");
     let other = "table inet other {\n define p = 22\n}";
     assert!(!reads(&text(other, "", "$p")), "the variable of another table");
 }
