@@ -165,6 +165,10 @@ impl Conditions {
             || is_nothing(&self.protocols)
             || is_nothing(&self.source_ports)
             || is_nothing(&self.destination_ports)
+            || self.names_ports()
+                && self.protocols.as_ref().is_some_and(|asked| {
+                    !protocol::WITH_PORTS.iter().any(|&number| asked.contains(number.into()))
+                })
             || self.tests.iter().any(|test| match &test.kind {
                 TestKind::Icmp { codes, .. } => codes.is_empty() && !test.is_negated,
                 _ => test.fragments() == Some(0),

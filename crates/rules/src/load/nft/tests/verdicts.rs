@@ -196,6 +196,11 @@ fn transport_header_is_that_of_any_protocol() {
         crate::firewall::NetworkBytes { captured: &bytes, length: 24, transport: 20, is_forwarded: false };
     let echo = Packet { has_ports: false, network: Some(network), ..packet([10, 0, 0, 1], 0, 1) };
     let udp = packet([10, 0, 0, 1], 53, 17);
+    let mut ports_of_icmp = Conditions::default();
+    ports_of_icmp.ask_protocol(&Ranges::exact(1));
+    assert!(!ports_of_icmp.is_empty());
+    ports_of_icmp.ask_port(true, &Ranges::exact(53));
+    assert!(ports_of_icmp.is_empty(), "only some protocols have ports");
     for (rule, holds) in [
         ("th dport 53 accept", [true, true]),
         ("th dport != { 22, 53 } accept", [false, false]),
